@@ -43,7 +43,7 @@ MOST_SLOTS = 10_000
 @answers_unknown
 @dataclass(frozen=True)
 class Timeout:
-    """How long a row may take; ``timeout="30s"`` is ``pb.Timeout("30s")``.
+    """The longest time of a row; ``timeout="30s"`` is ``pb.Timeout("30s")``.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class BatchSize:
 @answers_unknown
 @dataclass(frozen=True)
 class Limit:
-    """How many calls a service may see, and which of them are counted together.
+    """A bound on the calls that a service gets, and the calls that are counted together.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ class CarryOver:
 @answers_unknown
 @dataclass(frozen=True)
 class Journal:
-    """Where answers are kept; ``journal="hdfs:///answers"`` is ``pb.Journal("hdfs:///answers")``,
+    """The journal of answers; ``journal="hdfs:///answers"`` is ``pb.Journal("hdfs:///answers")``,
     and ``journal=True`` is ``pb.Journal()``.
 
     Parameters
@@ -247,7 +247,7 @@ class Journal:
 @answers_unknown
 @dataclass(frozen=True)
 class Backend:
-    """Where state is kept between micro-batches; ``backend="heap"`` is ``pb.Backend("heap")``.
+    """The storage of state between micro-batches; ``backend="heap"`` is ``pb.Backend("heap")``.
 
     Parameters
     ----------
@@ -274,26 +274,26 @@ T = TypeVar("T")
 
 
 def as_timeout(value: object) -> Timeout:
-    """What ``timeout=`` means."""
+    """Convert the option ``timeout=``. Raises ``InvalidOption``."""
     if value is None:
         return Timeout()
     return _as(Timeout, value, (str, timedelta), "timeout", "a duration or a pb.Timeout", '"5s"')
 
 
 def as_retry(value: object) -> Retry | None:
-    """What ``retry=`` means."""
+    """Convert the option ``retry=``. Raises ``InvalidOption``."""
     return None if value is None else _as(Retry, value, int, "retry", "a count or a pb.Retry", 3)
 
 
 def as_batch_size(value: object) -> BatchSize | None:
-    """What ``batch_size=`` means."""
+    """Convert the option ``batch_size=``. Raises ``InvalidOption``."""
     if value is None:
         return None
     return _as(BatchSize, value, int, "batch_size", "a number of rows or a pb.BatchSize", 8)
 
 
 def as_carry_over(value: object) -> CarryOver | None:
-    """What ``carry_over=`` means."""
+    """Convert the option ``carry_over=``. Raises ``InvalidOption``."""
     if isinstance(value, bool):
         return CarryOver() if value else None
     expected = "True, False or a pb.CarryOver"
@@ -301,7 +301,7 @@ def as_carry_over(value: object) -> CarryOver | None:
 
 
 def as_journal(value: object) -> Journal | None:
-    """What ``journal=`` means."""
+    """Convert the option ``journal=``. Raises ``InvalidOption``."""
     if value is None or isinstance(value, bool):
         return Journal() if value else None
     expected = "the path of a folder, True for one in the checkpoint of a stream, or a pb.Journal"
@@ -310,13 +310,13 @@ def as_journal(value: object) -> Journal | None:
 
 
 def as_backend(value: object) -> Backend:
-    """What ``backend=`` means."""
+    """Convert the option ``backend=``. Raises ``InvalidOption``."""
     expected = '"rocksdb", "heap" or a pb.Backend'
     return _as(Backend, value, str, "backend", expected, '"rocksdb"')
 
 
 def as_limits(value: object) -> tuple[Limit, ...]:
-    """What ``limit=`` means."""
+    """Convert the option ``limit=``. Raises ``InvalidOption``."""
     if value is None:
         return ()
     limits = (value,) if isinstance(value, Limit) else value
@@ -327,7 +327,7 @@ def as_limits(value: object) -> tuple[Limit, ...]:
 
 
 def as_on_error(value: object) -> Literal["raise", "null"] | ErrorColumn:
-    """What ``on_error=`` means."""
+    """Convert the option ``on_error=``. Raises ``InvalidOption``."""
     if isinstance(value, ErrorColumn):
         return value
     fits = isinstance(value, str) and value in ("raise", "null", "column")

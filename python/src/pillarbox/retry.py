@@ -74,14 +74,13 @@ class NotRetryable(Exception):
 
 
 def transient(problem: BaseException) -> bool:
-    """Whether ``problem`` is worth another attempt: the default of ``pb.Retry(on=)``.
+    """Return True if ``problem`` may be transient: the default of ``pb.Retry(on=)``.
 
     An exception with an HTTP status, as those of aiohttp, httpx, requests and of clients built on
-    them have, is for 408, 425, 429 and from 500 on, and for no other. One without a status is,
-    unless its type is that of a programmer's mistake: ``TypeError``, ``AttributeError``,
+    them have, is transient for 408, 425, 429 and from 500 on. An ``Exception`` without a status is
+    transient unless its type is that of a programmer's mistake: ``TypeError``, ``AttributeError``,
     ``NameError``, ``LookupError`` (``KeyError``, ``IndexError``), ``ArithmeticError``,
-    ``AssertionError``, ``ImportError``, ``NotImplementedError``, ``SyntaxError``. What is no
-    ``Exception`` is not.
+    ``AssertionError``, ``ImportError``, ``NotImplementedError``, ``SyntaxError``.
     """
     status = http_status(problem)
     if status is not None:

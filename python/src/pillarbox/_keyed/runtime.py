@@ -175,7 +175,7 @@ class KeyedRuntime:
                 self.timers.frozen = False
 
     def current_event(self) -> dict[str, str]:
-        """What was being processed, for messages: the ``event``, and the ``row`` or ``timer``."""
+        """Return the current ``event`` and its ``row`` or ``timer``, for messages."""
         done = len(self.ends)
         event = self._events[done] if done < len(self._events) else None
         if isinstance(event, Timer):
@@ -207,11 +207,11 @@ class KeyedRuntime:
         self._collect(key_index, self.function.process(row, context))
 
     def _time_of(self, key_index: int) -> int:
-        """How far time has come for a key."""
+        """Return the current event time of a key."""
         return self._reached.get(key_index, self._start)
 
     def _may_follow(self, key_index: int, kind: int, horizon: int) -> bool:
-        """Whether rows of the time that a key has come to may still follow."""
+        """Return True if more rows of the key's current event time may follow."""
         return self.sorted_input and kind == EVENT_TIMER and self._time_of(key_index) > horizon
 
     def _fire_due(self, key_index: int, kind: int, limit: int) -> None:

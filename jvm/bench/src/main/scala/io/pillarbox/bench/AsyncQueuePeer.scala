@@ -1,6 +1,11 @@
 package io.pillarbox.bench
 
-import io.pillarbox.async.queue.{OrderedStreamElementQueue, StreamElementQueue, StreamElementQueueEntry, UnorderedStreamElementQueue}
+import io.pillarbox.async.queue.{
+  OrderedStreamElementQueue,
+  StreamElementQueue,
+  StreamElementQueueEntry,
+  UnorderedStreamElementQueue
+}
 import java.util
 
 import org.apache.flink.streaming.api.functions.async.ResultFuture

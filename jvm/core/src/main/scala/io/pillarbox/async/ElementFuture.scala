@@ -2,7 +2,7 @@ package io.pillarbox.async
 
 import io.pillarbox.api.ResultFuture
 
-/** The futures that an [[AsyncWaitOperator]] hands out. Its own functions may ask them more than users may. */
+/** The futures of an [[AsyncWaitOperator]], with methods that are not for users. */
 private[pillarbox] trait ElementFuture[OUT] extends ResultFuture[OUT] {
 
   /**

@@ -4,10 +4,10 @@ import io.pillarbox.spark.plan.PillarboxStrategy
 import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
 
 /**
- * Makes every session plan our nodes, and watch the streaming queries that have them. Spark finds it as a
- * service on the class path when it makes the first session, and hands it on to those made from that one,
- * which may read a view that another session has made. `spark.sql.extensions` may name it too. A session that
- * was there before our jar registers the same at its first use.
+ * Makes every session plan the library's nodes, and watch the streaming queries that have them. Spark finds
+ * it as a service on the class path when it makes the first session, and passes it on to the sessions made
+ * from that one, which may read a view that another session has made. `spark.sql.extensions` may name it,
+ * too. A session that is older than the jar registers the same at its first use.
  */
 private[pillarbox] final class PillarboxExtensions extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit = {

@@ -17,10 +17,7 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.pillarbox.{SparkAdapter, UserFunction}
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
-/**
- * What Python calls, and the only class that it calls: by py4j, or from a Spark Connect client by messages.
- * Runs on the driver.
- */
+/** The only class that Python calls: by py4j, or from a Spark Connect client by messages. On the driver. */
 private[pillarbox] object PythonBridge {
 
   private lazy val build: Properties =
@@ -30,19 +27,18 @@ private[pillarbox] object PythonBridge {
       properties
     }
 
-  /** This jar's version; the Python package must have the same. */
+  /** The version of this jar; the Python package must have the same. */
   def version: String = build.getProperty("version")
 
-  /** The line of Spark, as in "4.2", that this jar was built for. */
+  /** The line of Spark that this jar was built for, as in "4.2". */
   def sparkVersion: String = build.getProperty("spark")
 
   /**
-   * A DataFrame that calls a function for each row of `df`.
+   * Returns a DataFrame that calls a function for each row of `df`.
    *
    * @param function
    *   PySpark's `SimplePythonFunction`; null where the spec names an `io.pillarbox.api.AsyncFunction`
-   * @param specJson
-   *   an [[AsyncIOSpec]] as JSON
+   * @param specJson an [[AsyncIOSpec]] as JSON
    */
   def asyncIO(df: DataFrame, function: AnyRef, specJson: String): DataFrame = {
     val spec = AsyncIOSpec.fromJson(specJson)
@@ -53,12 +49,10 @@ private[pillarbox] object PythonBridge {
   }
 
   /**
-   * A DataFrame that processes each key of `df` with state and timers.
+   * Returns a DataFrame that processes each key of `df` with state and timers.
    *
-   * @param function
-   *   PySpark's `SimplePythonFunction`; null for the forms that need no Python
-   * @param specJson
-   *   a [[KeyedSpec]] as JSON
+   * @param function PySpark's `SimplePythonFunction`; null for the forms that need no Python
+   * @param specJson a [[KeyedSpec]] as JSON
    * @param initial the state that the query starts with: the key columns, a column for each entry of the
    *   spec's `initial`, and one that rows are sorted by; null for none
    */
@@ -80,8 +74,9 @@ private[pillarbox] object PythonBridge {
   }
 
   /**
-   * What there is in a checkpoint, as a JSON list: "stored_operators" as `{"id", "name"}` (none where there
-   * is no checkpoint), "stored_versions" that can be read, or the names of "stored_states" in a version.
+   * Returns the contents of a checkpoint, as a JSON list: "stored_operators" as `{"id", "name"}` (none if
+   * there is no checkpoint), "stored_versions" that can be read, or the names of "stored_states" in a
+   * version.
    *
    * @param addressJson a [[io.pillarbox.spark.inspect.StateAddress]] as JSON
    * @throws java.lang.IllegalArgumentException (CHECKPOINT_UNREACHABLE)
@@ -102,7 +97,7 @@ private[pillarbox] object PythonBridge {
   }
 
   /**
-   * A DataFrame of a state's entries, or of the timers, which are read when it is.
+   * Returns a DataFrame of a state's entries, or of the timers. It reads them when it is read.
    *
    * @param addressJson a [[io.pillarbox.spark.inspect.StateAddress]] as JSON
    * @throws java.lang.IllegalArgumentException if there is no such state

@@ -6,25 +6,22 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{Encoder, Row}
 
 /**
- * Serializers of what Spark has a schema for, to be used in an [[io.pillarbox.api.StateDescriptor]].
+ * Serializers of values that Spark has a schema for, to be used in an [[io.pillarbox.api.StateDescriptor]].
  * `pb.read_state` shows such state with its columns. A later version of a function may add nullable fields
  * and widen numbers.
  */
 object SparkSerializers {
 
   /**
-   * Rows of a schema such as "dest string, arr timestamp".
+   * Returns a serializer of rows of a schema such as "dest string, arr timestamp".
    *
-   * @throws org.apache.spark.sql.catalyst.parser.ParseException if it is none
+   * @throws org.apache.spark.sql.catalyst.parser.ParseException if it is no schema
    */
   def rows(ddl: String): TypeSerializer[Row] = rows(StructType.fromDDL(ddl))
 
-  /** Rows of a schema. */
+  /** Returns a serializer of rows of a schema. */
   def rows(schema: StructType): TypeSerializer[Row] = new RowSerializer(schema)
 
-  /**
-   * Beans (`Encoders.bean(Visit.class)`), case classes (`Encoders.product[Visit]`), and whatever else has an
-   * encoder.
-   */
+  /** Returns a serializer of beans, case classes and other objects, such as by `Encoders.product[Visit]`. */
   def of[T](encoder: Encoder[T]): TypeSerializer[T] = new ObjectSerializer(encoder)
 }

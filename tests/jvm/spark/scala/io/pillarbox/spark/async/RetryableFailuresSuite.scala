@@ -6,7 +6,7 @@ import java.net.{ConnectException, SocketException}
 import io.pillarbox.api.{AsyncTimeoutException, RetryAfter}
 import io.pillarbox.spark.async.python.PythonCallException
 import io.pillarbox.spark.base.FailureReport
-import io.pillarbox.spark.task.UserErrors
+import io.pillarbox.spark.task.ReportedException
 import org.scalatest.funsuite.AnyFunSuite
 
 class RetryableFailuresSuite extends AnyFunSuite {
@@ -34,7 +34,7 @@ class RetryableFailuresSuite extends AnyFunSuite {
 
   test("an answer that does not fit is not worth another attempt") {
     val misfit =
-      UserErrors.failure(FailureReport.of("JVM_RESULT_MISMATCH", "async_io(f)", "reason" -> "too long"))
+      new ReportedException(FailureReport.of("JVM_RESULT_MISMATCH", "async_io(f)", "reason" -> "too long"))
     assert(!named().test(misfit))
     assert(!named(classOf[RuntimeException]).test(misfit))
   }

@@ -2,7 +2,7 @@ package io.pillarbox.spark.keyed
 
 import java.nio.file.{Files, Path}
 import java.sql.Timestamp
-import java.util.concurrent.ConcurrentSkipListMap
+import java.util.concurrent.{ConcurrentSkipListMap, CountDownLatch, TimeUnit}
 
 import scala.jdk.CollectionConverters._
 import scala.util.Try
@@ -26,9 +26,16 @@ trait KeyedFixture extends LocalSpark {
     try use(folder)
     finally {
       // A snapshot may still be on its way there.
-      StateMaintenance.awaitDone()
+      awaitMaintenance()
       FileUtils.deleteDirectory(folder.toFile)
     }
+  }
+
+  /** Waits for the work on state in the background that was asked for before. */
+  def awaitMaintenance(): Unit = {
+    val done = new CountDownLatch(1)
+    StateMaintenance.later("let a test go on")(done.countDown())
+    if (!done.await(1, TimeUnit.MINUTES)) throw new AssertionError("the maintenance of state never ends")
   }
 
   /** The error and what caused it. */

@@ -359,7 +359,7 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
           (1 to 8).foreach { i =>
             stream.add(Event("a", i.toLong, 1000))
             query.processAllAvailable()
-            StateMaintenance.awaitDone()
+            awaitMaintenance()
           }
         }
         assert(deltas(folder).forall(_.getFileName.toString.takeWhile(_.isDigit).toInt >= 4))

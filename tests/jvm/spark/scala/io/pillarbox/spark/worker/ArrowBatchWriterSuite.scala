@@ -73,11 +73,11 @@ class ArrowBatchWriterSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
         writer.finish(): Unit
       }
       send(10)
-      val before = writer.allocatedBytes
+      val before = allocatedBytes
       send(32 << 20)
-      assert(writer.allocatedBytes > (32 << 20))
+      assert(allocatedBytes > (32 << 20))
       send(10)
-      assert(writer.allocatedBytes <= 2 * before)
+      assert(allocatedBytes <= 2 * before)
     }
   }
 
@@ -86,6 +86,10 @@ class ArrowBatchWriterSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(FrameReader.capacityFor((1 << 30) + 1) == Int.MaxValue - 8)
     assert(FrameReader.capacityFor(Int.MaxValue - 8) == Int.MaxValue - 8)
   }
+
+  /** The off-heap bytes of all writers and readers of this process. */
+  private def allocatedBytes: Long =
+    Using.resource(SparkAdapter.arrowAllocator("test"))(_.getParentAllocator.getAllocatedMemory)
 
   /**
    * The bodies, each with its bytes and whether it is the last; and the bytes of calls that were refused, by

@@ -37,8 +37,8 @@ private[async] abstract class PausingGate(protected final val clock: GateClock) 
   }
 
   /**
-   * For how many ns nobody may begin: 0 too for a pause that is over, as long as nobody has asked for a permit
-   * since; negative without a pause. Under the lock.
+   * The ns for which nobody may begin; also 0 for a pause that is over, as long as nobody has asked for a
+   * permit since; negative without a pause. Under the lock.
    */
   protected final def pauseLeft: Long = if (paused) math.max(0L, pausedUntil - clock.nanoTime) else -1L
 

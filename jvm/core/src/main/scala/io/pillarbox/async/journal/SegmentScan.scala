@@ -40,8 +40,8 @@ private[journal] final class SegmentScan(in: JournalInput, name: String) {
     val version = buffer.getInt(Magic.length)
     if (isOurs && version != Version)
       throw new IOException(
-        s"$name has format version $version, this Pillarbox reads $Version: use the release that wrote it, or " +
-          "another folder"
+        s"$name has format version $version, this Pillarbox reads $Version: use the release that wrote it, " +
+          "or another folder"
       )
     isOurs
   }

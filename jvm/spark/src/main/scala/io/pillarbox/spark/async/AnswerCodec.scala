@@ -8,11 +8,10 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.unsafe.Platform
 
 /**
- * The rows of an answer as bytes: how many, then each with its size in Spark's binary form, without the
- * columns that the function does not know. One thread.
+ * Encodes the rows of an answer as bytes: their number, then each with its size in Spark's binary form,
+ * without the columns that the function does not know. Single-threaded.
  *
- * @param resultSchema
- *   the columns of `returns`, and those after them, which are null in an answer
+ * @param resultSchema the columns of `returns`, and those after them, which are null in an answer
  */
 private[async] final class AnswerCodec(returns: StructType, resultSchema: StructType) {
   import AnswerCodec._
@@ -25,7 +24,7 @@ private[async] final class AnswerCodec(returns: StructType, resultSchema: Struct
   private val toResult =
     UnsafeProjection.create(references ++ others.map(column => Literal(null, column.dataType)))
 
-  /** What was encoded last: `length` bytes of it. */
+  /** The bytes that were encoded last, of which the first `length` count. */
   var bytes: Array[Byte] = new Array[Byte](1 << 10)
   var length: Int = 0
 
@@ -42,7 +41,7 @@ private[async] final class AnswerCodec(returns: StructType, resultSchema: Struct
     }
   }
 
-  /** The rows that `encode` was given; they share `from`. */
+  /** Returns the rows that `encode` was given; they share `from`. */
   def decode(from: Array[Byte]): JCollection[InternalRow] = {
     val count = Platform.getLong(from, start(0)).toInt
     val rows = new JArrayList[InternalRow](count)

@@ -2,10 +2,10 @@ package io.pillarbox.spark.async
 
 import org.apache.spark.sql.pillarbox.UserFunction
 
-/** What an async I/O operator calls. */
+/** The function that an async I/O operator calls. */
 private[pillarbox] sealed trait AsyncIOFunction {
 
-  /** On the driver, when a job's tasks are made: with the files of the session that the job belongs to. */
+  /** Returns the function with the files of the session that the current job belongs to. On the driver. */
   def ofCurrentJob: AsyncIOFunction = this
 }
 

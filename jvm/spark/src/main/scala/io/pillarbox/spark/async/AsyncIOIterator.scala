@@ -10,19 +10,17 @@ import org.apache.spark.sql.catalyst.expressions.{JoinedRow, UnsafeProjection}
 import org.apache.spark.sql.pillarbox.SourceContext
 
 /**
- * The rows of one partition with the results of their calls. Pulling it is what drives the operator.
+ * The rows of one partition with the results of their calls. Pulling it drives the operator.
  *
- * Nothing is opened until the first row is asked for, and nothing for an empty partition: a worker costs
- * something. For the same reason all is given back when the last row has been emitted, and not at the end of
- * the task, which may have other partitions to read (`coalesce`).
+ * Nothing is opened before the first row is asked for, nor for an empty partition, since a worker is costly.
+ * For the same reason everything is released after the last row, and not at the end of the task, which may
+ * read other partitions (`coalesce`).
  *
- * An operator that is chained right behind this one on the same thread does not pull it with `hasNext`, which
- * waits, but with `poll`: so it can hand out its rows that are ready while this one has none.
+ * An operator that is chained behind this one on the same thread pulls it with `poll` and not with `hasNext`,
+ * which waits: so it can emit its own rows that are ready while this one has none.
  *
- * @param rows
- *   the operator's input
- * @param reading
- *   if rows that are no operator's are to be read on a thread of their own: the context of that thread
+ * @param rows the operator's input
+ * @param reading the context of the thread that reads rows of no operator, if they have one of their own
  */
 private[pillarbox] final class AsyncIOIterator(
     task: AsyncIOTaskSpec,
@@ -67,10 +65,7 @@ private[pillarbox] final class AsyncIOIterator(
     !readyInputs.isEmpty
   }
 
-  /**
-   * Inside the lane: waits until there is a row; false if none follows. Leaves the lane open: the operator
-   * that is chained behind this one goes on in it.
-   */
+  /** Waits until there is a row; false if none follows. Inside the lane, which stays open. */
   private[async] def awaitRow(): Boolean = {
     if (!started) start()
     while (readyInputs.isEmpty && !isFinished) driver.step()
@@ -83,10 +78,7 @@ private[pillarbox] final class AsyncIOIterator(
     toUnsafe(joined(readyInputs.poll(), readyResults.poll()))
   }
 
-  /**
-   * Does what can be done without waiting, until there is a row, and says where that has led. For an operator
-   * that has this one's lane, inside it.
-   */
+  /** Does what needs no wait, until there is a row, and returns where that has led. Inside the lane. */
   private[async] def poll(): Polled = {
     if (!started) start()
     while (readyInputs.isEmpty && !isFinished && driver.stepWithoutWaiting()) {}
@@ -94,7 +86,7 @@ private[pillarbox] final class AsyncIOIterator(
     if (!readyInputs.isEmpty) Polled.Row else if (isFinished) Polled.End else Polled.Nothing
   }
 
-  /** What to run, on this thread, when another `poll` may lead further than to nothing. */
+  /** Sets what runs, on this thread, when another `poll` may find more. */
   private[async] def onProgress(hook: Runnable): Unit = progress = hook
 
   override def emit(row: InternalRow, timestampMs: Long, results: JCollection[InternalRow]): Unit = {
@@ -112,7 +104,7 @@ private[pillarbox] final class AsyncIOIterator(
     readyResults.add(result)
   }
 
-  /** In Spark the watermark is the query's, between micro-batches, and no element of a plan. */
+  /** Does nothing: in Spark the watermark belongs to the query, and is no element of a plan. */
   override def emitWatermark(timestampMs: Long): Unit = ()
 
   private def isFinished: Boolean = driver == null || driver.isFinished

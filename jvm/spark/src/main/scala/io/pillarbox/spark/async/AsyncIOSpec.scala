@@ -4,7 +4,7 @@ import com.fasterxml.jackson.databind.annotation.JsonDeserialize
 import io.pillarbox.spark.base.SpecJson
 import org.apache.spark.sql.types.StructType
 
-/** What becomes of a row whose call finally failed. */
+/** The fate of a row whose call has finally failed. */
 @JsonDeserialize(using = classOf[OnErrorReader])
 private[pillarbox] sealed abstract class OnError(val name: String)
 
@@ -19,19 +19,19 @@ private[pillarbox] object OnError {
 
 private final class OnErrorReader extends SpecJson.Named[OnError](OnError.of)
 
-/** Which calls a limit counts together. */
+/** The calls that a limit counts together. */
 @JsonDeserialize(using = classOf[LimitScopeReader])
 private[pillarbox] sealed abstract class LimitScope(val name: String)
 
 private[pillarbox] object LimitScope {
 
-  /** Those of one task, or of a slot with carry-over. */
+  /** The calls of one task, or of one slot with carry-over. */
   case object Task extends LimitScope("task")
 
-  /** Those of all tasks of the operator in an executor. */
+  /** The calls of all tasks of the operator in an executor. */
   case object Executor extends LimitScope("executor")
 
-  /** Those of the operator in one streaming query, or in one action of a batch, in all executors. */
+  /** The calls of the operator in one streaming query, or in one action of a batch, in all executors. */
   case object Query extends LimitScope("query")
 
   def of(name: String): LimitScope =
@@ -41,13 +41,10 @@ private[pillarbox] object LimitScope {
 private final class LimitScopeReader extends SpecJson.Named[LimitScope](LimitScope.of)
 
 /**
- * Exponential back-off: attempt `n` waits `backoffMs * multiplier^(n-1)`, at most `maxBackoffMs`, with
- * jitter.
+ * Exponential back-off: attempt `n` waits `backoffMs * multiplier^(n-1)` up to `maxBackoffMs`, with jitter.
  *
- * @param retryOn
- *   for a function of the JVM: the classes of exceptions that are worth it; none named: all
- * @param refusesResults
- *   whether results may count as failures
+ * @param retryOn for a function of the JVM: the classes of exceptions that are retried; all if none is named
+ * @param refusesResults true if results may count as failures
  */
 private[pillarbox] final case class RetrySpec(
     maxAttempts: Int,
@@ -62,7 +59,7 @@ private[pillarbox] final case class RetrySpec(
 /** At most `permits` calls are started in any `intervalMs`. */
 private[pillarbox] final case class RateSpec(permits: Int, intervalMs: Long) {
 
-  /** What `explain()` shows: the field of `pb.Limit` that it came from. */
+  /** The rate as `explain()` shows it: with the field of `pb.Limit` that it came from. */
   def summary: String = s"${RateSpec.Fields(intervalMs)}=$permits"
 }
 
@@ -72,14 +69,12 @@ private object RateSpec {
 }
 
 /**
- * How many calls a service may see: with a concurrency, a rate, or both.
+ * The number of calls that a service may see: a concurrency, a rate, or both.
  *
- * @param concurrency
- *   calls in flight at a time
- * @param scope
- *   which calls are counted together
+ * @param concurrency calls in flight at a time
+ * @param scope the calls that are counted together
  * @param adaptive
- *   whether the concurrency is a ceiling, below which the limit follows what the service bears
+ *   true if the concurrency is a ceiling, below which the limit follows the load that the service bears
  */
 private[pillarbox] final case class LimitSpec(
     @JsonDeserialize(contentAs = classOf[Integer]) concurrency: Option[Int],
@@ -88,7 +83,7 @@ private[pillarbox] final case class LimitSpec(
     adaptive: Boolean = false
 ) {
 
-  /** What `explain()` shows. */
+  /** The limit as `explain()` shows it. */
   def summary: String = Seq(
     concurrency.map(n => s"concurrency=$n"),
     rate.map(_.summary),
@@ -103,12 +98,9 @@ private[pillarbox] final case class BatchSpec(rows: Int, waitMs: Long)
 /**
  * Calls in flight outlive a micro-batch of a stream.
  *
- * @param maxLagMs
- *   the age of the oldest row from which on a micro-batch waits for it
- * @param maxRows
- *   rows of a slot that may wait for their turn in the order
- * @param slots
- *   parts into which the rows of the stream are divided
+ * @param maxLagMs the age of the oldest row from which on a micro-batch waits for it
+ * @param maxRows rows of a slot that may wait for their turn in the order
+ * @param slots parts into which the rows of the stream are divided
  */
 private[pillarbox] final case class CarryOverSpec(
     maxLagMs: Long = CarryOverSpec.MaxLagMs,
@@ -116,11 +108,11 @@ private[pillarbox] final case class CarryOverSpec(
     @JsonDeserialize(contentAs = classOf[Integer]) slots: Option[Int]
 ) {
 
-  /** Rows that may be taken in and not yet emitted. */
+  /** The number of rows that may be taken in and not yet emitted. */
   def maxWaiting(capacity: Int): Int =
     maxRows.getOrElse(math.min(CarryOverSpec.MaxRowsShare.toLong * capacity, CarryOverSpec.MostRows).toInt)
 
-  /** What `explain()` shows. */
+  /** The options as `explain()` shows them. */
   def summary: String =
     (s"max_lag=${maxLagMs}ms" +: maxRows.map(n => s"max_rows=$n").toSeq) ++ slots.map(n =>
       s"slots=$n"
@@ -138,35 +130,22 @@ private object CarryOverSpec {
 /**
  * The options of one async I/O operator, as the Python API sends them; times in milliseconds, 0 = none.
  *
- * @param form
- *   how the function is called: `row` and `batch` are coroutines, `thread` a plain function in the worker's
- *   threads, `jvm` a class on the executor's class path
- * @param returns
- *   the columns that the function's result adds
- * @param journal
- *   the folder in which answers are kept; an empty text is one in the query's checkpoint
- * @param journalTtlMs
- *   how old an answer may be
- * @param journalVersion
- *   part of the names of calls, beside the operator's name
- * @param callKey
- *   the columns that name a call; none named: those of the function
- * @param shareCalls
- *   whether rows in flight with one key share a call
- * @param by
- *   the columns by whose values rows are put into partitions, and within which an order is kept; none named:
- *   rows stay where they are
- * @param callsPerKey
- *   calls of rows with one key in flight at a time
- * @param signature
- *   alike for operators of one kind, in every run of a program
- * @param operatorId
- *   names this call of `async_io` in every executor of the application, wherever its DataFrame is used;
- *   limits that tasks share go by it
- * @param callScope
- *   what the ids of its calls begin with, unless it has a place in a streaming query
- * @param json
- *   the very text this was read from; the worker gets it too
+ * @param form the kind of the function: `row` and `batch` are coroutines, `thread` a plain function in the
+ *   worker's threads, `jvm` a class on the executor's class path
+ * @param returns the columns that the function's result adds
+ * @param journal the folder in which answers are kept; an empty text is one in the query's checkpoint
+ * @param journalTtlMs the age up to which an answer is used
+ * @param journalVersion part of the names of calls, beside the operator's name
+ * @param callKey the columns that name a call; none named: those of the function
+ * @param shareCalls true if rows in flight with one key share a call
+ * @param by the columns by whose values rows are put into partitions, and within which an order is kept; none
+ *   named: rows stay where they are
+ * @param callsPerKey calls of rows with one key in flight at a time
+ * @param signature alike for operators of one kind, in every run of a program
+ * @param operatorId names this call of `async_io` in every executor of the application, wherever its
+ *   DataFrame is used; limits that tasks share go by it
+ * @param callScope the prefix of the ids of its calls, unless it has a place in a streaming query
+ * @param json the text this was read from, which the worker gets, too
  */
 private[pillarbox] final case class AsyncIOSpec(
     name: String,
@@ -199,23 +178,23 @@ private[pillarbox] final case class AsyncIOSpec(
     json: String = ""
 ) {
 
-  /** What messages call it. */
+  /** The operator as messages name it. */
   def operator: String = s"async_io($name)"
 
-  /** Whether calls are named by what they ask, and not by the place of their row. */
+  /** True if calls are named by what they ask, and not by the place of their row. */
   def isNamed: Boolean = journal.isDefined || callKey.nonEmpty
 
-  /** Whether it counts which calls ask the same. */
+  /** True if calls that ask the same must be recognised. */
   def isKeyed: Boolean = isNamed || shareCalls
 
-  /** Rows that may be taken in and not yet emitted with carry-over, where an order makes them wait. */
+  /** With carry-over, the number of rows that may be taken in and wait for their turn in the order. */
   def maxWaiting: Int =
     if (ordered) carryOver.fold(0)(_.maxWaiting(capacity)) else 0
 
   /** The same operator in a batch query. */
   def withoutCarryOver: AsyncIOSpec = copy(carryOver = None)
 
-  /** What `explain()` shows. */
+  /** The options as `explain()` shows them. */
   def summary: Seq[String] = Seq(
     Some(name),
     Some(s"form=$form"),

@@ -17,16 +17,11 @@ import org.apache.spark.sql.types.StructType
 /**
  * The columns of an operator's rows.
  *
- * @param child
- *   those that come in, all of which go out again
- * @param inputs
- *   the places of those that the function is given
- * @param keys
- *   the places of those that name a call; none where calls have no keys
- * @param by
- *   the places of those within whose values an order is kept
- * @param results
- *   those that are added, the error column included
+ * @param child the columns that come in, all of which go out again
+ * @param inputs the places of those that the function is given
+ * @param keys the places of those that name a call; none where calls have no keys
+ * @param by the places of those within whose values an order is kept
+ * @param results the columns that are added, the error column included
  */
 private[pillarbox] final case class CallColumns(
     child: StructType,
@@ -41,14 +36,11 @@ private[pillarbox] final case class CallColumns(
 }
 
 /**
- * What the calls of one job, or of one streaming query, have in common.
+ * The data that all calls of one job, or of one streaming query, share.
  *
- * @param scope
- *   what the ids of calls begin with
- * @param limitKey
- *   names what the operator's limits count, for tasks that share them
- * @param journal
- *   where answers are kept, if they are
+ * @param scope the prefix of the ids of calls
+ * @param limitKey names what the operator's limits count, for tasks that share them
+ * @param journal the folder in which answers are kept, if they are
  */
 private[pillarbox] final case class CallSite(
     scope: String,
@@ -56,7 +48,7 @@ private[pillarbox] final case class CallSite(
     journal: Option[JournalFolder]
 ) {
 
-  /** The site of a part of the operator: of a partition, or of a slot. */
+  /** Returns the site of a part of the operator: of a partition, or of a slot. */
   def ofPart(number: Int): CallSite = copy(scope = s"$scope-$number")
 }
 
@@ -67,7 +59,7 @@ private[pillarbox] final case class ArrowSettings(
     maxRowsPerFrame: Int
 )
 
-/** What the tasks of one async I/O operator need, made on the driver and sent to them. */
+/** The description of an async I/O operator for its tasks, made on the driver and sent to them. */
 private[pillarbox] final case class AsyncIOTaskSpec(
     spec: AsyncIOSpec,
     function: AsyncIOFunction,
@@ -81,20 +73,17 @@ private[pillarbox] final case class AsyncIOTaskSpec(
   val inputSchema: StructType = StructType(columns.inputs.map(columns.child.fields(_)))
 
   /**
-   * The iterator of one partition. Opens nothing until the first row is asked for, and nothing for an empty
-   * one.
+   * Returns the iterator of one partition, which opens nothing before the first row is asked for.
    *
-   * @param partition
-   *   its number among those of the operator; a task may have several, and then another number
+   * @param partition its number among the operator's; a task may have several, and then another number
    */
   def run(partition: Int, input: Iterator[InternalRow]): Iterator[InternalRow] =
     iterator(partition, input, TaskContext.get(), None)
 
   /**
-   * As `run`, but rows leave when their calls end, also while `input` blocks: a thread of its own reads it.
+   * Like `run`, but a thread of its own reads `input`: rows leave when their calls end, even if it blocks.
    *
-   * @param reading
-   *   the context that `input` was made with, if it could be, and is read with
+   * @param reading the context that `input` was made with, if it could be, and is read with
    */
   def runBeside(
       partition: Int,
@@ -110,7 +99,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
       reading: Option[SourceContext]
   ) = new AsyncIOIterator(copy(site = site.ofPart(partition)), input, context, reading)
 
-  /** A function that shows the input columns of a row; each thread needs its own. */
+  /** Returns a function that shows the input columns of a row; each thread needs its own. */
   def inputView(): InternalRow => InternalRow =
     if (columns.inputs == columns.child.indices) identity
     else {
@@ -121,10 +110,10 @@ private[pillarbox] final case class AsyncIOTaskSpec(
       }
     }
 
-  /** Names the call of a row by what it asks; each thread needs its own. */
+  /** Returns a function that names the call of a row by what it asks; each thread needs its own. */
   private def callKeys(): InternalRow => CallKey = new CallKeys(spec, columns.child, columns.keys)
 
-  /** Where calls are named so: the name of a row's call; each thread needs its own. */
+  /** The same if calls are named so, else nothing. */
   def callNames(): Option[InternalRow => CallKey] = Option.when(spec.isNamed)(callKeys())
 
   /** The text that `pb.call_id()` gives to a function in Python. Any thread. */
@@ -133,7 +122,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
     case None => (_, elementId) => s"${site.scope}-$elementId"
   }
 
-  /** The key of a row, as bytes that are equal where keys are. One thread. */
+  /** Returns a function that gives a row's key as bytes, equal where keys are. Single-threaded. */
   private def byKeys(): InternalRow => AnyRef = {
     val project = UnsafeProjection.create(columns.by.map { ordinal =>
       SparkAdapter.normalizeKey(BoundReference(ordinal, columns.child(ordinal).dataType, nullable = true))
@@ -141,7 +130,6 @@ private[pillarbox] final case class AsyncIOTaskSpec(
     row => project(row).copy()
   }
 
-  /** The core operator's options. */
   def options(gate: CallGate, answers: Option[TaskJournal]): AsyncOptions[InternalRow, InternalRow] = {
     val view = inputView()
     AsyncOptions(
@@ -165,11 +153,11 @@ private[pillarbox] final case class AsyncIOTaskSpec(
   }
 
   /**
-   * Rows that the Python worker gets before there is room for their calls, so that a place which becomes free
-   * does not wait for the way to the JVM and back. None where another rule than the capacity says when a call
-   * may start: a gate, a group, or the order, in which a call that is done keeps its place until
-   * the row has left. And none with a journal: a worker whose executor was killed would start calls whose
-   * answers nobody keeps.
+   * The number of rows that the Python worker gets before there is room for their calls, so that a free place
+   * does not wait for the round trip to the JVM. It is 0 where another rule than the capacity decides when a
+   * call may start: a gate, a group, or the order, in which a finished call keeps its place until the row has
+   * left. It is 0 with a journal, too: a worker whose executor was killed would start calls whose answers
+   * nobody keeps.
    */
   def lookAhead: Int =
     if (
@@ -193,7 +181,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
       .ifException(new RetryableFailures(retry.retryOn))
   }
 
-  /** What the channel tells the worker. */
+  /** The settings that the channel sends to the worker. */
   def channelSettings(python: AsyncIOFunction.Python, context: TaskContext): ChannelSettings =
     ChannelSettings(
       spec.name,
@@ -220,7 +208,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
 
 private[pillarbox] object AsyncIOTaskSpec {
 
-  /** A quarter of the capacity covers the way there and back, a few ms, unless calls are as short as that. */
+  /** A quarter of the capacity covers the round trip, a few ms, unless calls are as short as that. */
   private final val LookAheadShare = 4
   private final val MostLookAhead = 256
 }

@@ -3,21 +3,17 @@ package io.pillarbox.spark.async
 import io.pillarbox.async.queue.AsyncOutput
 import io.pillarbox.async.{AsyncMetrics, AsyncWaitOperator}
 import io.pillarbox.mailbox._
-import io.pillarbox.spark.task.{MailboxStep, UserErrors}
+import io.pillarbox.spark.task.{MailboxStep, ReportedException}
 import io.pillarbox.spark.worker.PythonTaskFailure
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 
 /**
- * An async operator at work on a mailbox: answers, deadlines and retries come as mail, and its default action
- * takes rows in. Mailbox thread only.
+ * An async operator on a mailbox, whose default action takes rows in. Mailbox thread only.
  *
- * @param context
- *   of the task that makes it; not used once it is open
- * @param onRoom
- *   runs when there is room for a row again
- * @param takeInput
- *   the default action
+ * @param context the context of the task that makes it; not used once it is open
+ * @param onRoom runs when there is room for a row again
+ * @param takeInput the default action
  */
 private[async] final class AsyncStep(
     task: AsyncIOTaskSpec,
@@ -44,25 +40,25 @@ private[async] final class AsyncStep(
     firstElementId
   )
 
-  /** The row that there is no room for. */
+  /** The row that waits for room, or null. */
   var pending: InternalRow = _
 
   calls.connect(operator)
   operator.onCapacityAvailable(onRoom)
 
-  /** From within the default action: takes a row in, or keeps it until there is room. */
+  /** Takes a row in, or keeps it until there is room. From within the default action. */
   def process(row: InternalRow, timestampMs: Long): Unit = {
     pending = if (operator.tryProcessElement(row, timestampMs)) null else row
     if (pending != null) action.suspendForRoom()
   }
 
-  /** Operators of one thread run each other's mail, so an error says by itself whose it is. */
+  /** Returns the error with the operator's name, since operators of one thread run each other's mail. */
   def named(error: Throwable): Throwable = AsyncStep.named(task, error)
 
-  /** Shows the user's errors as such. */
+  /** Reports the user's errors as such. */
   def naming[A](body: => A): A = AsyncStep.naming(task)(body)
 
-  /** Cancels what is in flight and gives the worker back. */
+  /** Cancels the calls in flight and gives the worker back. */
   def close(): Unit = {
     timers.close()
     try naming(operator.close())
@@ -73,7 +69,7 @@ private[async] final class AsyncStep(
 private object AsyncStep {
 
   private def named(task: AsyncIOTaskSpec, error: Throwable): Throwable = error match {
-    case failure: PythonTaskFailure => UserErrors.failure(failure.report(task.spec.operator))
+    case failure: PythonTaskFailure => new ReportedException(failure.report(task.spec.operator))
     case other => other
   }
 
@@ -81,7 +77,7 @@ private object AsyncStep {
     try body
     catch { case failure: PythonTaskFailure => throw named(task, failure) }
 
-  /** Apart, so that the step does not keep the context. */
+  /** A function of its own, so that the step does not keep the context. */
   private def callsOf(task: AsyncIOTaskSpec, context: TaskContext, fatal: Throwable => Unit): TaskCalls =
     naming(task)(TaskCalls.of(task, context, fatal))
 }

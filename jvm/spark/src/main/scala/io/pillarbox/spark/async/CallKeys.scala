@@ -24,8 +24,8 @@ import org.apache.spark.unsafe.Platform
  * }}}
  *
  * Rows with NaN, or with 0.0 and -0.0, have one key; strings are compared by their bytes, whatever their
- * collation. A hash for cryptography, since two rows with one key would get each other's answers. One thread;
- * rows are not kept.
+ * collation. The hash is cryptographic, since two rows with one key would get each other's answers.
+ * Single-threaded; rows are not kept.
  */
 private[async] final class CallKeys(spec: AsyncIOSpec, childSchema: StructType, ordinals: Seq[Int])
     extends (InternalRow => CallKey) {
@@ -52,7 +52,7 @@ private[async] final class CallKeys(spec: AsyncIOSpec, childSchema: StructType, 
 
 private object CallKeys {
 
-  /** Another one names all calls anew. */
+  /** Another value gives all calls new names. */
   private final val Format = "pillarbox call 1"
 
   private def head(spec: AsyncIOSpec, columns: Seq[StructField]): String = {
@@ -62,7 +62,7 @@ private object CallKeys {
 
   private def text(part: String): String = s"${part.getBytes(UTF_8).length}:$part"
 
-  /** As in DDL, without what says nothing of values: comments, nullability and collations. */
+  /** Returns the type as in DDL, without comments, nullability and collations, which do not change values. */
   private def typeName(dataType: DataType): String = dataType match {
     case struct: StructType =>
       struct.map(field => s"${quoted(field.name)}:${typeName(field.dataType)}").mkString("struct<", ",", ">")

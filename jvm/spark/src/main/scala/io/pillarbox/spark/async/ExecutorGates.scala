@@ -7,7 +7,7 @@ import scala.collection.mutable
 import io.pillarbox.async.gate._
 import io.pillarbox.async.lease.{LeaseTerms, LeasedGate}
 
-/** A task's part in a limit that it shares with others. Closed once the task has given all permits back. */
+/** A task's share of a limit. Closed once the task has given all permits back. */
 private[pillarbox] final class HeldGate private[async] (
     val gate: CallGate,
     release: HeldGate => Unit,
@@ -15,7 +15,7 @@ private[pillarbox] final class HeldGate private[async] (
 ) extends AutoCloseable {
   private var isHeld = true
 
-  /** The calls that the limit allows at a time now, divided by those that hold it; 0 if it has none. */
+  /** The calls that the limit allows at a time now, divided by its holders; 0 if it has none. */
   def limitShare: Long = share(this)
 
   override def close(): Unit = if (isHeld) {
@@ -28,20 +28,18 @@ private[pillarbox] final class HeldGate private[async] (
  * The limits that all tasks of one operator share in an executor, by the operator's id. Thread-safe.
  *
  * A gate lives as long as a task holds it. One that limits a rate lives on until a new one would let through
- * just as much, so that the rate holds over micro-batches; one that adapts keeps for some minutes what it has
- * learned, and for its whole length a pause.
+ * just as much, so that the rate holds over micro-batches; an adaptive one keeps what it has learned for ten
+ * minutes, and a pause for its whole length.
  *
- * @param nanoTime
- *   from an arbitrary origin
- * @param lend
- *   asks the driver for a part of a limit that more than this executor shares, by its key
+ * @param nanoTime from an arbitrary origin
+ * @param lend asks the driver for a part of a limit that more than this executor shares, by its key
  */
 private[pillarbox] final class ExecutorGates(nanoTime: () => Long, lend: (String, LeaseTerms) => LeasedGate) {
   import ExecutorGates._
 
   private val gates = mutable.HashMap.empty[(String, LimitSpec), Shared]
 
-  /** The gate of what the key names; another one for other limits under the same key. */
+  /** Takes a share in the gate of a key. Other limits under the same key have a gate of their own. */
   def hold(limitKey: String, limit: Option[LimitSpec]): HeldGate = limit match {
     case None => Ungated
     case Some(own) if own.scope == LimitScope.Task => held(new Shared(limitKey, own))
@@ -58,13 +56,13 @@ private[pillarbox] final class ExecutorGates(nanoTime: () => Long, lend: (String
     held
   }
 
-  /** Gates that are there, held or not yet forgotten. */
+  /** The number of gates that are held or not yet forgotten. */
   private[async] def size: Int = synchronized {
     forgetUnused()
     gates.size
   }
 
-  /** So that those of all holders come to the limit. */
+  /** Divides the limit so that the shares of all holders add up to it. */
   private def shareOf(shared: Shared, holder: HeldGate): Long = synchronized {
     val (place, all) = (shared.holders.indexOf(holder), shared.holders.size)
     val limit = shared.gate.limitNow.toLong
@@ -87,7 +85,7 @@ private[pillarbox] final class ExecutorGates(nanoTime: () => Long, lend: (String
     private val rate =
       spec.rate.map(rate => new RateGate(rate.permits, TimeUnit.MILLISECONDS.toNanos(rate.intervalMs)))
 
-    /** What is lent gives itself back, which must be over before there is another one. */
+    /** A lent gate returns its part in the background, which must be over before there is another one. */
     val keepNanos: Long = math.max(
       rate.fold(0L)(_.fillNanos),
       if (spec.adaptive || spec.scope == LimitScope.Query) LearnedNanos else 0L
@@ -112,12 +110,12 @@ private[pillarbox] final class ExecutorGates(nanoTime: () => Long, lend: (String
 
 private[pillarbox] object ExecutorGates {
 
-  /** Those of this executor. */
+  /** The gates of this executor. */
   val ofProcess: ExecutorGates = new ExecutorGates(() => System.nanoTime(), LeaseLedgers.borrow(_, _))
 
   private val Ungated = new HeldGate(CallGate.Unlimited, _ => (), _ => 0L)
 
-  /** What a gate has learned of its service holds for so long. */
+  /** The time for which a gate keeps what it has learned of its service. */
   private val LearnedNanos = TimeUnit.MINUTES.toNanos(10)
 
   private def termsOf(spec: LimitSpec) = LeaseTerms(

@@ -15,7 +15,7 @@ import org.apache.hadoop.fs.{ChecksumFileSystem, FileSystem, Path}
 private[async] final class HadoopJournalFiles(folder: Path, conf: Configuration) extends JournalFiles {
 
   private lazy val fs: FileSystem = folder.getFileSystem(conf) match {
-    // Its last bytes wait for their checksum, and records have their own.
+    // A checksummed stream holds its last bytes back, and records have checksums of their own.
     case checked: ChecksumFileSystem => checked.getRawFileSystem
     case other => other
   }
@@ -57,7 +57,7 @@ private[async] final class HadoopJournalFiles(folder: Path, conf: Configuration)
 
 private[async] object HadoopJournalFiles {
 
-  /** With the means of the local file system where the folder is there. */
+  /** Uses the local file system directly where the folder is on it. */
   def in(folder: Path, conf: Configuration): JournalFiles =
     if (StateFiles.isPlainLocal(folder, conf)) new LocalJournalFiles(Paths.get(folder.toUri))
     else new HadoopJournalFiles(folder, conf)

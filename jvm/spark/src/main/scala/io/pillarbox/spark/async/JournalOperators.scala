@@ -6,8 +6,8 @@ import org.apache.spark.sql.pillarbox.SparkAdapter
 import org.apache.spark.sql.types._
 
 /**
- * What a journal says of the operator whose answers it keeps: its name, the version of its answers, and the
- * columns of the key and of the answer, as Spark writes schemas in JSON.
+ * Describes the operator whose answers a journal keeps: its name, the version of its answers, and the columns
+ * of the key and of the answer, as Spark writes schemas in JSON.
  *
  * An answer counts only for an operator of the very same description, so it needs no other check against
  * `returns` and `explode` when it is read.
@@ -28,7 +28,7 @@ private[async] object JournalOperators {
 
   private def tree(schema: StructType) = mapper.readTree(bare(schema).json)
 
-  /** Without what says nothing of values, such as comments. */
+  /** Returns the type without comments and other metadata, which do not change values. */
   private def bare(dataType: DataType): DataType = dataType match {
     case struct: StructType =>
       StructType(struct.map(field => StructField(field.name, bare(field.dataType), field.nullable)))

@@ -10,16 +10,13 @@ import io.pillarbox.async.lease._
 import org.apache.spark.SparkEnv
 import org.apache.spark.sql.pillarbox.DriverMessages
 
-/**
- * Limits that the driver lends to executors, by their keys: on the driver its ledgers, on executors the way
- * there. Thread-safe.
- */
+/** Limits that the driver lends to executors: its ledgers, and the executors' way to them. Thread-safe. */
 private[pillarbox] object LeaseLedgers extends DriverMessages.Lender {
   private val ledgers = new DriverLedgers(() => System.nanoTime())
 
-  /** On an executor: its part in a limit. */
+  /** Returns an executor's part in a limit. */
   def borrow(key: String, terms: LeaseTerms): LeasedGate = {
-    // One for each gate, since each numbers its reports.
+    // A name for each gate, since each numbers its reports.
     val process = s"${SparkEnv.get.executorId}-${UUID.randomUUID()}"
     new LeasedGate(
       terms,
@@ -63,18 +60,16 @@ private[pillarbox] object LeaseLedgers extends DriverMessages.Lender {
 }
 
 /**
- * The ledgers of the driver. One that is not used is kept for ten minutes, for what it has learned, and as
- * long as a new one would lend more. Thread-safe.
+ * The driver's ledgers. One is dropped once it is unused for ten minutes and like a new one. Thread-safe.
  *
- * @param nanoTime
- *   from an arbitrary origin
+ * @param nanoTime from an arbitrary origin
  */
 private[async] final class DriverLedgers(nanoTime: () => Long) {
   import DriverLedgers._
 
   private val ledgers = mutable.HashMap.empty[(String, LeaseTerms), Lent]
 
-  /** The answer to a report; null if a later one has overtaken it. */
+  /** Returns the answer to a report; null if a later one has overtaken it. */
   def lend(key: String, terms: LeaseTerms, process: String, report: LeaseReport): LeaseGrant = synchronized {
     val now = nanoTime()
     ledgers.filterInPlace((_, lent) => now - lent.usedNanos < KeepNanos || !lent.ledger.isLikeNew(now))

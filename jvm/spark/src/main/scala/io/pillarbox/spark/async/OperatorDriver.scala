@@ -7,14 +7,12 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.pillarbox.TaskKills
 
 /**
- * Runs one async operator on the thread that pulls its rows, from the first row to the last. All inside its
- * lane.
+ * Runs one async operator on the thread that pulls its rows, from the first row to the last, inside its lane.
  *
- * The default action takes an input row; answers, deadlines and retries come as mail. With no room for a row,
- * or no more rows, the default action is suspended and the thread sleeps on the mailbox.
+ * The default action takes an input row; answers, deadlines and retries come as mail. When there is no room
+ * for a row, or no row, the default action is suspended and the thread sleeps on the mailbox.
  *
- * @param progress
- *   told when a step may do something again after one had nothing to do
+ * @param progress runs when a step may do something again after one had nothing to do
  */
 private final class OperatorDriver(
     task: AsyncIOTaskSpec,
@@ -44,16 +42,16 @@ private final class OperatorDriver(
   /** Opens the function: starts the Python worker, opens its resource. Blocks. */
   def open(): Unit = translating(operator.open())
 
-  /** Whether all rows have been taken, called and emitted. */
+  /** True once all rows have been taken, called and emitted. */
   def isFinished: Boolean = inputEnded && operator.isDrained
 
-  /** One step; sleeps if there is nothing to do. */
+  /** Does one step; sleeps if there is nothing to do. */
   def step(): Unit = {
     TaskKills.check(context)
     translating(lane.step(action.processor))
   }
 
-  /** As `step`, but never sleeps; false if there was nothing to do. */
+  /** Like `step`, but never sleeps; false if there was nothing to do. */
   def stepWithoutWaiting(): Boolean = {
     TaskKills.check(context)
     translating(lane.stepWithoutWaiting(action.processor))
@@ -81,7 +79,7 @@ private final class OperatorDriver(
 
   private def process(row: InternalRow): Unit = async.process(row, AsyncOutput.NoTimestamp)
 
-  /** Shows the user's errors as such, and the end of a killed task as a kill. */
+  /** Reports the user's errors as such, and an interrupt of a killed task as a kill. */
   private def translating[T](body: => T): T =
     try async.naming(body)
     catch {
@@ -90,7 +88,7 @@ private final class OperatorDriver(
         throw interrupted
     }
 
-  /** Cancels what is in flight and gives the worker back. Idempotent. */
+  /** Cancels the calls in flight and gives the worker back. Idempotent. */
   override def close(): Unit = if (!closed) {
     closed = true
     val limit = async.calls.limitShare

@@ -2,19 +2,19 @@ package io.pillarbox.spark.async
 
 import org.apache.spark.sql.catalyst.InternalRow
 
-/** Where an operator's rows come from. Inside the operator's lane. */
+/** The source of an operator's rows. Inside the operator's lane. */
 private[async] trait OperatorInput {
 
   /** Waits until there is a row; false if none follows. */
   def awaitRow(): Boolean
 
-  /** Does what can be done without waiting, until there is a row, and says where that has led. */
+  /** Does what can be done without waiting, until there is a row, and returns where that has led. */
   def poll(): Polled
 
-  /** The row that there is. It stays valid. */
+  /** Returns the row that there is. It stays valid. */
   def next(): InternalRow
 
-  /** What to run, on this thread, when another `poll` may lead further than to nothing. */
+  /** Sets what runs, on this thread, when another `poll` may find more. */
   def onProgress(hook: Runnable): Unit
 }
 
@@ -37,7 +37,7 @@ private[async] object OperatorInput {
   }
 }
 
-/** What an input has that was asked without waiting. */
+/** The answer of an input that was asked without waiting. */
 private[async] sealed trait Polled
 
 private[async] object Polled {

@@ -7,12 +7,11 @@ import io.pillarbox.spark.async.python.PythonCallException
 import io.pillarbox.spark.task.ReportedException
 
 /**
- * Which failures are worth another attempt. The Python worker says so itself; of the JVM's exceptions those
- * that are, or are derived from, one of the named classes. A deadline of an attempt always is, and so is an
- * exception that says itself when to come back; what was found wrong in an answer never is.
+ * Tells which failures are worth another attempt. The Python worker decides for its own; of the JVM's
+ * exceptions it is those that are, or derive from, one of the named classes. A deadline of an attempt always
+ * is, and so is an exception that says when to come back; an invalid answer never is.
  *
- * @param classes
- *   full names; none named: every exception
+ * @param classes full names; none named: every exception
  */
 private final class RetryableFailures(classes: Set[String]) extends Predicate[Throwable] {
 

@@ -6,7 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import io.pillarbox.api.{AsyncFunction, OpenContext, ResultFuture}
 import io.pillarbox.spark.base.{FailureReport, JvmExceptions}
-import io.pillarbox.spark.task.{UserClasses, UserErrors, UserRows}
+import io.pillarbox.spark.task.{ReportedException, UserClasses, UserRows}
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.types.StructType
@@ -14,12 +14,9 @@ import org.apache.spark.sql.types.StructType
 /**
  * Runs a user's `AsyncFunction[Row, Row]` on Spark's own rows.
  *
- * @param operator
- *   whose function it is, as messages call it
- * @param returns
- *   the columns that the function's rows must have
- * @param resultSchema
- *   these, and the columns after them that the function does not know, which are null
+ * @param operator the operator whose function it is, as messages name it
+ * @param returns the columns that the function's rows must have
+ * @param resultSchema these, and the columns after them that the function does not know, which are null
  */
 private[pillarbox] final class RowAsyncFunction(
     operator: String,
@@ -66,7 +63,7 @@ private[pillarbox] final class RowAsyncFunction(
     try rows.synchronized(rows.toInternal(row).copy())
     catch {
       case misfit: IllegalArgumentException =>
-        throw UserErrors.failure(FailureReport.of(Mismatch, operator, "reason" -> misfit.getMessage))
+        throw new ReportedException(FailureReport.of(Mismatch, operator, "reason" -> misfit.getMessage))
     }
 
   private def converting(future: ResultFuture[InternalRow]): ResultFuture[Row] = new ResultFuture[Row] {

@@ -5,17 +5,16 @@ import java.util.{Collection => JCollection, Collections => JCollections}
 import io.pillarbox.api.AsyncTimeoutException
 import io.pillarbox.async.retry.{FailedCall, FailurePolicy}
 import io.pillarbox.spark.base.{ErrorCatalogue, FailureReport, JvmExceptions}
-import io.pillarbox.spark.task.{ReportedException, UserErrors}
+import io.pillarbox.spark.task.ReportedException
 import io.pillarbox.spark.worker.PythonFailure
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * What `on_error` says: fail the task, emit nulls, or emit nulls and describe the failure in a column.
+ * Applies `on_error`: fails the task, emits nulls, or emits nulls and describes the failure in a column.
  *
- * @param show
- *   a row's text for messages
+ * @param show a row's text for messages
  */
 private[pillarbox] final class RowFailurePolicy(spec: AsyncIOSpec, show: InternalRow => String)
     extends FailurePolicy[InternalRow, InternalRow] {
@@ -40,7 +39,7 @@ private[pillarbox] final class RowFailurePolicy(spec: AsyncIOSpec, show: Interna
   private def failure(call: FailedCall[InternalRow], failure: Failure): Throwable = {
     val row = show(call.input)
     val report = if (ErrorCatalogue.has(failure.kind)) found(failure, row) else called(failure, row, call)
-    UserErrors.failure(
+    new ReportedException(
       report.copy(
         kind = failure.kind,
         message = failure.message.stripPrefix(s"[${failure.kind}] "),
@@ -52,7 +51,7 @@ private[pillarbox] final class RowFailurePolicy(spec: AsyncIOSpec, show: Interna
     )
   }
 
-  /** An error of ours, which keeps its name. */
+  /** An error of this library, which keeps its name. */
   private def found(failure: Failure, row: String): FailureReport = {
     val text = failure.message.stripPrefix(s"[${failure.kind}] ")
     FailureReport.titled(failure.kind, s"$text It came for the row ($row).", spec.operator)
@@ -73,10 +72,10 @@ private[pillarbox] final class RowFailurePolicy(spec: AsyncIOSpec, show: Interna
 private[pillarbox] object RowFailurePolicy {
   private final val CallFailed = "ASYNC_CALL_FAILED"
 
-  /** Of a call that had no answer in time; the Python engine has the same. */
+  /** The kind of a call that had no answer in time; the Python engine has the same. */
   private final val Timeout = "TIMEOUT"
 
-  /** The failure of a call as the error column, and the one who catches the error, see it. */
+  /** The failure of a call as the error column and the caller who catches the error see it. */
   private final case class Failure(kind: String, message: String, traceback: String)
 
   private object Failure {

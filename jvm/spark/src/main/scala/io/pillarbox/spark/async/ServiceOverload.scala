@@ -7,9 +7,9 @@ import io.pillarbox.async.retry.FutureWrappers
 import io.pillarbox.spark.async.python.PythonCallException
 
 /**
- * Whether a service was asked too much: it said when to come back, it did not answer in time, or the status
- * of what was thrown is 429 (too many requests) or 503 (service unavailable). The Python worker reads the
- * status itself; of the JVM's exceptions it is what their methods of usual names return, or those of their
+ * Recognises an overloaded service: it said when to come back, it did not answer in time, or the status of
+ * what was thrown is 429 (too many requests) or 503 (service unavailable). The Python worker reads the status
+ * itself; of the JVM's exceptions it is the result of their methods of usual names, or of those of their
  * response.
  */
 private[async] object ServiceOverload extends Overload {
@@ -30,7 +30,7 @@ private[async] object ServiceOverload extends Overload {
 
   private def statusOf(found: AnyRef): Option[Int] = first(found, Statuses).flatMap(numberOf)
 
-  /** A number, or what has one as its value, as an enumeration of statuses. */
+  /** Reads a number, or an object that has one as its value, such as an enumeration of statuses. */
   private def numberOf(status: AnyRef): Option[Int] = status match {
     case number: Number => Some(number.intValue)
     case other => first(other, Seq("value")).collect { case number: Number => number.intValue }

@@ -9,14 +9,12 @@ import org.slf4j.LoggerFactory
 
 /**
  * Rows that a thread of their own reads, so that the operator goes on while the input blocks. The thread
- * starts with the first question, and has ended before anything that it reads from is freed.
+ * starts with the first question and ends before anything that it reads from is freed.
  *
- * An exception of the input comes as it was thrown, after the rows before it.
+ * An exception of the input is thrown as it is, after the rows before it.
  *
- * @param task
- *   the context of the operator
- * @param context
- *   the one of what is read
+ * @param task the context of the operator
+ * @param context the one of what is read
  */
 private[async] final class SourceInput(
     rows: Iterator[InternalRow],
@@ -51,7 +49,7 @@ private[async] final class SourceInput(
       lane.step(waiting)
       polled = poll()
     }
-    // Above what the input has added to the task without the context of its thread.
+    // Added after the listeners of the input, and so called before them.
     task.addTaskCompletionListener[Unit](_ => close())
     polled == Polled.Row
   }
@@ -60,7 +58,7 @@ private[async] final class SourceInput(
     started = true
     context.readingStarts()
     lane.closeAtEnd(this)
-    // A failed task calls these first.
+    // A failed task calls its failure listeners first.
     task.addTaskFailureListener((_, _) => close())
     source.start()
   }

@@ -10,32 +10,29 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 
-/**
- * How the calls of one task are made: by a Python worker, one by one or in groups, or by a class of the JVM.
- */
+/** The calls of one task, made by a Python worker, one by one or in groups, or by a class of the JVM. */
 private sealed abstract class TaskCalls(task: AsyncIOTaskSpec) {
 
   def function: AsyncFunction[InternalRow, InternalRow]
 
-  /** The limit that the operator's tasks share. */
   protected def held: HeldGate
 
   /** The answers that need no call. */
   val answers: Option[TaskJournal] = task.site.journal.map(new TaskJournal(task, _))
 
-  /** What an element waits for before its call starts. */
+  /** The gate that a call passes before it starts. */
   final def gate: CallGate = held.gate
 
   /** The calls that the limit allows this task at a time now; 0 without a limit. */
   def limitShare: Long = held.limitShare
 
-  /** Tells the function where answers go; before it is opened. */
+  /** Tells the function where answers go. Before it is opened. */
   def connect(operator: AsyncWaitOperator[InternalRow, InternalRow]): Unit
 
   /** Ends a wait for the worker. Any thread. */
   def abort(): Unit
 
-  /** After the operator was closed. */
+  /** Closes the limit and the journal. After the operator was closed. */
   def close(): Unit =
     try held.close()
     finally answers.foreach(_.close())
@@ -43,7 +40,7 @@ private sealed abstract class TaskCalls(task: AsyncIOTaskSpec) {
 
 private object TaskCalls {
 
-  /** @param fatal told, on any thread, when no call can be made any more */
+  /** @param fatal runs, on any thread, when no call can be made any more */
   def of(task: AsyncIOTaskSpec, context: TaskContext, fatal: Throwable => Unit): TaskCalls =
     task.function match {
       case python: AsyncIOFunction.Python => new PythonCalls(task, python, context, fatal)

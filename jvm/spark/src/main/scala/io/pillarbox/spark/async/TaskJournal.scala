@@ -5,17 +5,16 @@ import java.util.{Collection => JCollection}
 
 import io.pillarbox.async.journal.{CallJournal, CallKey, HeldJournal, Journals}
 import io.pillarbox.spark.base.FailureReport
-import io.pillarbox.spark.task.UserErrors
+import io.pillarbox.spark.task.ReportedException
 import org.apache.hadoop.fs.Path
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.util.SerializableConfiguration
 
 /**
- * Where answers are kept.
+ * The folder in which answers are kept.
  *
- * @param path
- *   with its scheme, the same for all executors
+ * @param path with its scheme, the same for all executors
  */
 private[pillarbox] final case class JournalFolder(
     path: String,
@@ -26,7 +25,7 @@ private[pillarbox] final case class JournalFolder(
  * A task's answers, in the journal that it shares with the others of its process. Mailbox thread only.
  *
  * Fails the task, naming the folder, where the journal can't be read or written: before a call, or else
- * before the rows of the answers that could not be kept leave.
+ * before the rows leave whose answers could not be kept.
  */
 private[async] final class TaskJournal(task: AsyncIOTaskSpec, folder: JournalFolder)
     extends CallJournal[InternalRow]
@@ -71,7 +70,7 @@ private[async] final class TaskJournal(task: AsyncIOTaskSpec, folder: JournalFol
       case problem: IOException =>
         val reason = Option(problem.getMessage).getOrElse(problem.getClass.getSimpleName)
         val parameters = Seq("path" -> folder.path, "what" -> what, "reason" -> reason)
-        throw UserErrors.failure(FailureReport.of(Failed, task.spec.operator, parameters: _*), problem)
+        throw new ReportedException(FailureReport.of(Failed, task.spec.operator, parameters: _*), problem)
     }
 }
 

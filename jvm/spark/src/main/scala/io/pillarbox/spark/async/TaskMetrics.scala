@@ -5,7 +5,7 @@ import io.pillarbox.mailbox.MailboxMetrics
 import io.pillarbox.spark.async.AsyncIOMetrics._
 import org.apache.spark.sql.execution.metric.SQLMetric
 
-/** What an operator's calls have come to. */
+/** The figures of an operator's calls. */
 private[async] final case class CallCounts(
     calls: Long,
     retries: Long,
@@ -29,13 +29,11 @@ private[async] object CallCounts {
     )
 }
 
-/** Hands a task's figures to Spark's UI. */
+/** Publishes a task's figures in Spark's UI. */
 private[async] object TaskMetrics {
   private val NanosPerMs = 1e6
 
-  /**
-   * Adds what has come since `before`; what there is now.
-   */
+  /** Adds what has come since `before`, and returns the present figures. */
   def publish(
       sql: Map[String, SQLMetric],
       calls: AsyncMetrics,

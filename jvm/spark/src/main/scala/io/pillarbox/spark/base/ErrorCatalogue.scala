@@ -5,27 +5,23 @@ import scala.util.matching.Regex
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
-/**
- * The texts of errors that both sides raise, as the Python package has them (`errors.json`, which travels in
- * the jar).
- */
+/** The texts of errors that both sides raise: the Python package's `errors.json`, which is in the jar. */
 private[pillarbox] object ErrorCatalogue {
   private val Parameter = """\{(\w+)(!r)?\}""".r
 
   private lazy val errors: JsonNode =
     Using.resource(getClass.getResourceAsStream("/pillarbox/errors.json"))(new ObjectMapper().readTree(_))
 
-  /** Whether it is one of ours. */
+  /** True if it is an error of this library. */
   def has(name: String): Boolean = errors.has(name)
 
-  /** The class of the Python package that the error is. */
+  /** The Python class of the error. */
   def typeOf(name: String): String = errors.path(name).path("type").asText
 
   /**
-   * What was wrong and what to do, without the name.
+   * Returns what was wrong and what to do, without the name.
    *
-   * @param parameters
-   *   of the text, by name
+   * @param parameters the parameters of the text, by name
    */
   def text(name: String, parameters: (String, Any)*): String = {
     val entry = errors.path(name)

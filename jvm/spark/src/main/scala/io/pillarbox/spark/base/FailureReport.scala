@@ -5,22 +5,15 @@ import com.fasterxml.jackson.databind.json.JsonMapper
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 /**
- * What failed a task, as data, and as the text that carries it to the one who catches Spark's exception.
+ * The failure of a task as data, and as the text that carries it to the caller who catches Spark's exception.
  *
- * @param errorType
- *   the Python class of the error
- * @param condition
- *   a key of `errors.json`, which is the condition of Spark's exception too
- * @param text
- *   what was wrong and what to do, without the condition
- * @param operator
- *   as messages call it; empty where none is known
- * @param kind
- *   the class name of the user's exception, or a name of ours
- * @param message
- *   the user's exception's
- * @param traceback
- *   of the user's code, or the stack of the JVM
+ * @param errorType the Python class of the error
+ * @param condition a key of `errors.json`, and the condition of Spark's exception
+ * @param text what was wrong and what to do, without the condition
+ * @param operator the operator as messages name it; empty if unknown
+ * @param kind the class name of the user's exception, or an error name of this library
+ * @param message the message of the user's exception
+ * @param traceback the traceback of the user's code, or the stack of the JVM
  */
 private[pillarbox] final case class FailureReport(
     errorType: String,
@@ -39,8 +32,9 @@ private[pillarbox] final case class FailureReport(
   import FailureReport._
 
   /**
-   * A head for readers, the texts that had to be cut in it, and a line for programs, which in a long text comes
-   * second: `python/src/pillarbox/_base/report.py` reads it, and `tests/golden/failures.json` has examples.
+   * The report as text: a head for readers, the texts that had to be cut in it, and a line for programs, which in
+   * a long text comes second. `python/src/pillarbox/_base/report.py` reads it, and `tests/golden/failures.json`
+   * has examples.
    */
   def layout: String = {
     val (head, shortMessage) = (cut(oneLine(text), LongestHead), cut(message, LongestMessage))
@@ -80,7 +74,7 @@ private[pillarbox] final case class FailureReport(
 
 private[pillarbox] object FailureReport {
 
-  /** Spark Connect may hand over 2,048 characters only, which the line for programs has to be among. */
+  /** Spark Connect may pass on only 2,048 characters, which must hold the line for programs. */
   private final val LongestHead = 400
   private final val LongestMessage = 250
   private final val LongestValue = 200
@@ -92,14 +86,14 @@ private[pillarbox] object FailureReport {
 
   private val mapper = JsonMapper.builder().disable(JsonWriteFeature.WRITE_HEX_UPPER_CASE).build()
 
-  /** What messages call the keyed operator of this name. */
+  /** The keyed operator of this name as messages name it. */
   def keyed(name: String): String = s"process_keyed($name)"
 
-  /** An error of `errors.json` that has no other reason. */
+  /** Makes the report of an error of `errors.json` that has no other reason. */
   def of(condition: String, operator: String, parameters: (String, Any)*): FailureReport =
     titled(condition, ErrorCatalogue.text(condition, parameters: _*), operator)
 
-  /** An error with a given text. */
+  /** Makes the report of an error with a given text. */
   def titled(condition: String, text: String, operator: String): FailureReport =
     FailureReport(ErrorCatalogue.typeOf(condition), condition, text, operator, condition, text)
 
@@ -107,7 +101,7 @@ private[pillarbox] object FailureReport {
 
   private def oneLine(text: String): String = text.replace('\r', ' ').replace('\n', ' ')
 
-  /** At most `limit` characters of JSON. */
+  /** Cuts the text to at most `limit` characters of JSON. */
   private def cut(text: String, limit: Int): String = {
     var (cost, end, at) = (0, 0, 0)
     while (at < text.length && cost <= limit) {

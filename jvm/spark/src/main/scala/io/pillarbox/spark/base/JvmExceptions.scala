@@ -5,26 +5,24 @@ import scala.util.control.NonFatal
 
 import io.pillarbox.async.retry.FutureWrappers.unwrapped
 
-/**
- * A user's exceptions of the JVM in the words of messages. Whatever their methods do, these give an answer.
- */
+/** Describes a user's JVM exceptions for messages. Works even if their own methods throw. */
 private[pillarbox] object JvmExceptions {
   private final val LongestMessage = 10000
   private final val LongestTrace = 10
 
   /**
-   * Whether the code that threw it is to blame, and the JVM can go on. A class that is missing or of another
+   * True if the code that threw it is to blame, and the JVM can go on. A class that is missing or of another
    * version than it was compiled against is as much a fault of the code as any exception.
    */
   def isOfCode(problem: Throwable): Boolean = NonFatal(problem) || problem.isInstanceOf[LinkageError]
 
-  /** The class's name without its package. */
+  /** The name of the class without its package. */
   def kindOf(problem: Throwable): String = {
     val cls = unwrapped(problem).getClass
     if (cls.getSimpleName.nonEmpty) cls.getSimpleName else cls.getName.split('.').last
   }
 
-  /** Its message, or its class where it has none. Long ones are cut. */
+  /** The message, or the class if there is none. Long ones are cut. */
   def messageOf(problem: Throwable): String = {
     val message = Try(unwrapped(problem).getMessage).toOption.filter(text => text != null && text.nonEmpty)
     message.fold(kindOf(problem))(text =>
@@ -32,7 +30,7 @@ private[pillarbox] object JvmExceptions {
     )
   }
 
-  /** The exception and where it came from. */
+  /** The exception with the top of its stack. */
   def traceOf(problem: Throwable): String = {
     val thrown = unwrapped(problem)
     val frames = thrown.getStackTrace.take(LongestTrace).map(frame => s"\n  at $frame")

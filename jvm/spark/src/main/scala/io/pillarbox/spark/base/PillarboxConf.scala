@@ -6,10 +6,8 @@ import org.apache.spark.sql.internal.SQLConf
 /**
  * A setting `spark.pillarbox.*`, read on the driver when a query is planned.
  *
- * @param default
- *   as a user would write it
- * @param doc
- *   what it does, for the page of settings
+ * @param default the default as a user would write it
+ * @param doc its description, for the page of settings
  */
 private[pillarbox] final class PillarboxConf[T] private (
     val key: String,
@@ -73,7 +71,7 @@ private[pillarbox] object PillarboxConf {
 
   private final val Prefix = "spark.pillarbox."
 
-  /** What tests set. */
+  /** The settings of tests. */
   private final val Internal = "spark.pillarbox.internal."
 
   private def positive(number: Long): Long = atLeast(1, number)

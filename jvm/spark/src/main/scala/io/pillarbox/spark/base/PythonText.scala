@@ -9,16 +9,16 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.util.{ArrayData, MapData}
 import org.apache.spark.sql.types._
 
-/** Shows rows in messages as Python shows them, whatever has called the function. Any thread. */
+/** Shows rows in messages as Python shows them, whichever language the function is in. Any thread. */
 private[pillarbox] object PythonText {
   private final val LongestRow = 200
   private final val MicrosPerSecond = 1000000L
   private final val MicrosPerDay = 86400L * MicrosPerSecond
 
-  /** `column=value, ...`, at most 200 characters. */
+  /** Returns `column=value, ...`, at most 200 characters. */
   def row(row: InternalRow, schema: StructType): String = cut(columns(row, schema))
 
-  /** A key: the value of a column that is alone, else a Row. */
+  /** Returns a key: the value of a single column, else a Row. */
   def key(key: InternalRow, schema: StructType): String = cut(
     if (schema.length == 1) valueOf(key, 0, schema.head.dataType) else s"Row(${columns(key, schema)})"
   )
@@ -35,7 +35,7 @@ private[pillarbox] object PythonText {
   private def valueOf(row: InternalRow, at: Int, dataType: DataType): String =
     of(if (row.isNullAt(at)) null else row.get(at, dataType), dataType)
 
-  /** A message about a value is not worth another error. */
+  /** Shows a value; a message about a value must not fail itself. */
   private def of(value: Any, dataType: DataType): String =
     try show(value, dataType)
     catch { case NonFatal(problem) => s"<${dataType.sql}: ${problem.getClass.getSimpleName}>" }

@@ -11,8 +11,8 @@ import com.fasterxml.jackson.module.scala.{ClassTagExtensions, DefaultScalaModul
 import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
- * Reads what the Python side sends, as case classes: `timeoutMs` from `timeout_ms`. What is left out or null
- * has the field's default, or is None; fields that a class doesn't have are for somebody else. Any thread.
+ * Reads the JSON of the Python side as case classes: `timeoutMs` from `timeout_ms`. A field that is left out
+ * or null has its default, or is None; fields that a class doesn't have are ignored. Any thread.
  */
 private[pillarbox] object SpecJson {
 
@@ -29,14 +29,14 @@ private[pillarbox] object SpecJson {
         }
     }
 
-  /** The same object with fields more, or others. */
+  /** Returns the same object with fields added or changed. */
   def withFields(json: String)(change: ObjectNode => Unit): String = {
     val node = mapper.readTree(json).asInstanceOf[ObjectNode]
     change(node)
     mapper.writeValueAsString(node)
   }
 
-  /** The one of `options` that has this name. */
+  /** Returns the one of `options` that has this name. */
   def choice[A](field: String, name: String, options: (String, A)*): A = options
     .find(_._1 == name)
     .map(_._2)
@@ -46,7 +46,7 @@ private[pillarbox] object SpecJson {
       )
     )
 
-  /** Reads a type of which each value has a name; `of` throws IllegalArgumentException for another. */
+  /** Reads a type whose values have names; `of` throws IllegalArgumentException for an unknown one. */
   abstract class Named[A: ClassTag](of: String => A)
       extends StdDeserializer[A](implicitly[ClassTag[A]].runtimeClass) {
     override def deserialize(parser: JsonParser, context: DeserializationContext): A =
@@ -57,7 +57,7 @@ private[pillarbox] object SpecJson {
       }
   }
 
-  /** For a field: a schema as text that has JSON in it, or as JSON within the JSON. */
+  /** Reads a field with a schema: as text that holds JSON, or as JSON within the JSON. */
   final class SchemaReader extends StdDeserializer[StructType](classOf[StructType]) {
     override def deserialize(parser: JsonParser, context: DeserializationContext): StructType = {
       val node = context.readTree(parser)

@@ -1,7 +1,4 @@
 package io.pillarbox.spark
 
-/**
- * What any part may use, on the driver and in tasks: the settings, and how errors read. Uses nothing of the
- * project.
- */
+/** Settings and the texts of errors, for all parts, on the driver and in tasks. Uses no other part. */
 package object base

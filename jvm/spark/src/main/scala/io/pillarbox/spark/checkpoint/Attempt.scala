@@ -3,26 +3,24 @@ package io.pillarbox.spark.checkpoint
 import java.util.UUID
 
 /**
- * Which attempt of a task wrote a file of state, where Spark has no ids for that (checkpoint format 1).
+ * The attempt of a task that wrote a file of state, where Spark has no ids for that (checkpoint format 1).
  *
  * Of two attempts the one of the later run of the query is the newer, then the one that was started later: an
  * attempt that nobody waits for any more was started before the one that took its place.
  *
- * @param run
- *   number of the run of the query, see [[AttemptLedger]]
- * @param task
- *   Spark's number of the task attempt, which it counts up
+ * @param run number of the run of the query, see [[AttemptLedger]]
+ * @param task Spark's number of the task attempt, which it counts up
  */
 private[pillarbox] final case class Attempt(run: Long, task: Long) {
 
-  /** One for a file, in its name and in it; no other file ever has it. */
+  /** Makes a unique id for the name and the header of a file. */
   def newId(): String = s"r${run}t$task-${UUID.randomUUID()}"
 }
 
 private[pillarbox] object Attempt {
   private val Id = """r(\d+)t(\d+)-.+""".r
 
-  /** None for ids of checkpoint format 2. */
+  /** Returns None for ids of checkpoint format 2. */
   def of(id: String): Option[Attempt] = id match {
     case Id(run, task) =>
       for {
@@ -32,10 +30,10 @@ private[pillarbox] object Attempt {
     case _ => None
   }
 
-  /** The run that wrote a file with this id in its name; -1 where that is not known. */
+  /** The run that wrote a file with this id in its name; -1 if unknown. */
   def runOf(id: Option[String]): Long = id.flatMap(of).fold(-1L)(_.run)
 
-  /** Of ids in names of files. */
+  /** Orders the ids in names of files. */
   val oldestFirst: Ordering[Option[String]] = Ordering.by { id: Option[String] =>
     (runOf(id), id.flatMap(of).fold(-1L)(_.task), id.getOrElse(""))
   }

@@ -7,20 +7,19 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 /**
- * Which attempt's file of each partition counts, for one operator in one run of a query under checkpoint
- * format 1. On the driver, by the thread of the query.
+ * The accepted attempt of each partition, whose file counts, for one operator in one run of a query under
+ * checkpoint format 1. On the driver, by the thread of the query.
  *
  * Within a run it is the attempt whose task Spark has taken. A run that begins finds out from the files, see
  * [[StateHistory.accepted]].
  *
- * @param operator
- *   its folder of state
+ * @param operator its folder of state
  */
 private[pillarbox] final class AttemptLedger(operator: Path, conf: Configuration, runId: String) {
   private var version = -1L
   private var taken: PartitionReports[_] = _
 
-  /** Greater than that of each run before; written down. */
+  /** The number of the run, greater than that of each run before. It is stored. */
   lazy val run: Long = {
     val notes = new StateFolder(OperatorNote.notesIn(operator), conf)
     val before = notes.listNames().flatMap(AttemptLedger.numberOf)
@@ -30,7 +29,7 @@ private[pillarbox] final class AttemptLedger(operator: Path, conf: Configuration
     next
   }
 
-  /** The state that a micro-batch starts from. Reads files in the first of a run. */
+  /** Returns the state that a micro-batch starts from. Reads files in the first one of a run. */
   def basesOf(version: Long, partitions: Int): IndexedSeq[StateVersion] = {
     val known = if (this.version == version) taken.ids else Map.empty[Int, String]
     val unknown = if (version == 0) Nil else (0 until partitions).filterNot(known.contains)
@@ -45,7 +44,7 @@ private[pillarbox] final class AttemptLedger(operator: Path, conf: Configuration
     new StateHistory(folder).accepted(StateVersion(version, None))
   }
 
-  /** A micro-batch is about to write `version`, and its tasks to tell in `reports` who they were. */
+  /** Notes that a micro-batch is about to write `version`, and that its tasks will report in `reports`. */
   def begins(version: Long, reports: PartitionReports[_]): Unit = {
     this.version = version
     taken = reports

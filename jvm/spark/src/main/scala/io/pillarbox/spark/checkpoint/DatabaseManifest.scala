@@ -7,26 +7,21 @@ import io.pillarbox.state.StateRestoreException
 /**
  * A file of a database that is kept in the checkpoint, for all snapshots that have it.
  *
- * @param local
- *   its name in the database's folder
- * @param shared
- *   its name in the checkpoint
- * @param bytes
- *   its size
- * @param checksum
- *   CRC-32C of its content
+ * @param local its name in the database's folder
+ * @param shared its name in the checkpoint
+ * @param bytes its size
+ * @param checksum CRC-32C of its content
  */
 private[pillarbox] final case class SharedFile(local: String, shared: String, bytes: Long, checksum: Int)
 
 /**
- * What a database consists of: sorted tables, which never change and are shared between snapshots, and the
- * few small files that tell what they mean.
+ * The files of a database: sorted tables, which never change and are shared between snapshots, and the few
+ * small files that describe them.
  *
- * It is the content of a [[StateFileFormat]] container, whose checksum covers it; sizes are bounded before
- * memory is taken.
+ * It is the content of a [[StateFileFormat]] container, whose checksum covers it; sizes are checked before
+ * memory is allocated.
  *
- * @param timersInside
- *   whether the timers are in the database; else they are the other part of the container
+ * @param timersInside true if the timers are in the database; else they are the other part of the container
  */
 private[pillarbox] final case class DatabaseManifest(
     timersInside: Boolean,
@@ -56,20 +51,15 @@ private[pillarbox] final case class DatabaseManifest(
 
 private[pillarbox] object DatabaseManifest {
 
-  /** More tables are no database of ours: RocksDB's own limit of open files would be passed long before. */
+  /** A database of this library has fewer: RocksDB's own limit of open files would be passed long before. */
   private final val MaxFiles = 1 << 20
 
-  /**
-   * Of one small file. RocksDB starts a new manifest by itself at a gigabyte; a checkpoint has a fresh,
-   * short one.
-   */
+  /** The limit of a small file. RocksDB's manifest may reach a gigabyte, but a checkpoint has a fresh one. */
   final val MaxSmallBytes: Int = 64 << 20
 
   /**
-   * @param source
-   *   names the file in errors
-   * @throws StateRestoreException
-   *   if a size or a name can't be
+   * @param source names the file in errors
+   * @throws StateRestoreException if a size or a name is impossible
    */
   def readFrom(stream: InputStream, source: String): DatabaseManifest = {
     val in = new DataInputStream(stream)
@@ -87,7 +77,7 @@ private[pillarbox] object DatabaseManifest {
   private def bounded(size: Int, limit: Int, what: String, source: String): Int =
     if (size >= 0 && size <= limit) size else throw damaged(source, s"it lists $size $what")
 
-  /** A name that stays in its folder. */
+  /** Returns a name that stays in its folder. */
   private def plain(name: String, source: String): String =
     if (name.nonEmpty && !name.startsWith(".") && name.forall(c => c.isLetterOrDigit || "-_.".contains(c)))
       name

@@ -4,11 +4,11 @@ import java.util.concurrent.{Callable, ExecutionException, Executors}
 
 import scala.jdk.CollectionConverters._
 
-/** Small reads of a checkpoint, several at a time: each waits for a remote file system. */
+/** Runs small reads of a checkpoint, several at a time, since each waits for a remote file system. */
 private[pillarbox] object InParallel {
   private final val Readers = 16
 
-  /** The results in the order of `reads`; throws what the first of them throws. */
+  /** Returns the results in the order of `reads`; throws what the first of them throws. */
   def apply[A](reads: Seq[() => A]): IndexedSeq[A] = if (reads.isEmpty) IndexedSeq.empty
   else {
     val threads = Executors.newFixedThreadPool(math.min(Readers, reads.size))

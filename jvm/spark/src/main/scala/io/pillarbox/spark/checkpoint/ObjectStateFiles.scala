@@ -5,11 +5,11 @@ import java.io.{FileNotFoundException, InputStream, OutputStream}
 import org.apache.hadoop.fs.{Abortable, FSDataOutputStream, FileSystem, Path}
 
 /**
- * An object store whose streams can be ended without a file: a file is written under its name at once, and is
- * there, or replaced, when its stream is closed. Spark's own manager copies it from another name, which takes
- * several requests more and, where there is a file of that name, leaves none for a moment.
+ * An object store whose streams can be aborted: a file is written under its final name, and appears, or is
+ * replaced, when its stream is closed. Spark's own manager copies it from another name, which takes several
+ * more requests and, if there is a file of that name, leaves none for a moment.
  *
- * Folders are not made: there are none.
+ * No folders are made, as there are none.
  */
 private final class ObjectStateFiles(folder: Path, fs: FileSystem) extends StateFiles {
 
@@ -37,11 +37,11 @@ private final class ObjectStateFiles(folder: Path, fs: FileSystem) extends State
     }
   }
 
-  /** Without looking first what is there, if the store can do so. */
+  /** Does not look first what is there, if the store can do so. */
   private def create(name: String): FSDataOutputStream =
     fs.createFile(path(name)).overwrite(true).recursive().opt("fs.s3a.create.performance", true).build()
 
-  /** The stream is never closed then, as that would make the file. */
+  /** Does not close the stream, as that would make the file. */
   private def abort(out: FSDataOutputStream, cause: Throwable): Unit =
     try (out: Abortable).abort(): Unit
     catch { case e: Exception => cause.addSuppressed(e) }

@@ -14,25 +14,25 @@ import org.apache.spark.sql.pillarbox.LosslessTypes
 import org.apache.spark.sql.types.{DataType, Metadata, StructType}
 
 /**
- * What a checkpoint says of the operator that wrote it, so that another one is refused before it touches any
- * data. The types of states are beside the state itself.
+ * The checkpoint's description of the operator that wrote it, so that another one is refused before it
+ * touches any data. The types of states are stored with the state itself.
  *
- * The name may always change; partitions and columns while nothing is stored, and a column may take nulls
- * from now on; the rest never. The note is written anew when something in it but the name did change.
+ * The name may always change. Partitions and columns may change while nothing is stored, and a column may
+ * become nullable. The rest never changes. The note is written anew when more than the name has changed.
  *
  * @param form
- *   of a keyed function, since state of SQL expressions is not state of a function; or that of calls that
- *   are carried over
+ *   the form of a keyed function, since state of SQL expressions is not state of a function; or that of async
+ *   I/O with carry-over
  * @param name
- *   of the operator when the note was written
+ *   the name of the operator when the note was written
  * @param partitions
- *   of the state, or slots
+ *   the number of partitions of the state, or of slots
  * @param format
  *   Spark's format of checkpoints of state, which decides how files are named
  * @param columns
- *   that state was written with, by what they are
+ *   the columns that state was written with, by their role
  * @param callScope
- *   what the ids of carried calls begin with
+ *   the prefix of the ids of carried calls
  * @param since
  *   the version with which `partitions` and `columns` began: a partition without a file of it was empty
  * @param before
@@ -51,31 +51,31 @@ private[pillarbox] final case class OperatorNote(
 ) {
   import OperatorNote._
 
-  /** Whether it is of async I/O, and else of a keyed function. */
+  /** True for async I/O, false for a keyed function. */
   def carriesCalls: Boolean = form == AsyncIO
 
-  /** What messages call the operator. */
+  /** The operator as messages name it. */
   def operator: String = if (carriesCalls) s"async_io($name)" else FailureReport.keyed(name)
 
   /** The key columns of a keyed function. */
   def keys: StructType = columns(Keys)
 
-  /** What was so in an earlier version. */
+  /** The note of an earlier version. */
   def at(version: Long): OperatorNote = before.filter(_ => version < since).fold(this)(_.at(version))
 
   /**
-   * Compares with what is there, and writes it down where it is new.
+   * Compares the note with the stored one, and writes it if it is new.
    *
    * @param version
-   *   that the operator is about to go on from
+   *   the version that the operator is about to go on from
    * @param most
-   *   partitions that there may be
+   *   the most partitions that there may be
    * @param isEmpty
-   *   whether nothing is stored in that version of an operator with the given note
+   *   true if nothing is stored in that version of an operator with the given note
    * @return
-   *   what is there now
+   *   the stored note
    * @throws IllegalStateException
-   *   if something else is there
+   *   if another operator's note is stored
    */
   def checkAndWrite(folder: Path, conf: Configuration, version: Long, most: Int = Int.MaxValue)(
       isEmpty: OperatorNote => Boolean
@@ -85,7 +85,7 @@ private[pillarbox] final case class OperatorNote(
       .flatMap(changedForGood(_, most).headOption)
       .foreach(change => throw mismatch("CHECKPOINT_MISMATCH", folder, change))
     val now = found.fold(this)(note => goOn(folder, note.at(version), version)(isEmpty))
-    // Where rename does not replace a file, the note is away for a moment.
+    // The note is away for a moment if rename does not replace a file.
     if (!found.exists(_.copy(name = name) == now)) write(now, filesIn(folder, conf))
     now
   }
@@ -165,7 +165,7 @@ private[pillarbox] object OperatorNote {
   final val AsyncIO = "async_io"
   private val Forms = Set("row", "arrow", "jvm", "scan", AsyncIO)
 
-  /** Columns: those of the key, of rows in flight, and those that calls add, as messages call them. */
+  /** The roles of columns as messages name them: the key, rows in flight, and the results of calls. */
   final val Keys = "keys"
   final val Input = "the input columns"
   final val Returns = "returns"
@@ -173,26 +173,26 @@ private[pillarbox] object OperatorNote {
   private[checkpoint] final val Folder = "_pillarbox"
   private final val File = "operator.json"
 
-  /** Of the note and of what it stands for. Lower ones were never released. */
+  /** The version of the note and of the stored formats it stands for. Lower ones were never released. */
   private final val Version = 3
 
   /** Spark's setting of the format. */
   private final val FormatVersion = "spark.sql.streaming.stateStore.checkpointFormatVersion"
   private val mapper = new ObjectMapper
 
-  /** @param withIds whether Spark names the attempts that write files: checkpoint format 2 */
+  /** @param withIds true if Spark names the attempts that write files: checkpoint format 2 */
   def formatOf(withIds: Boolean): Int = if (withIds) 2 else 1
 
-  /** Columns without what is said of them in words, or to Spark. */
+  /** Drops the columns' comments and other metadata. */
   def columnsOf(schema: StructType): StructType =
     StructType(schema.map(_.copy(metadata = Metadata.empty)))
 
   /**
-   * What is written down in an operator's folder of state; None if it is no folder of ours. A note that has
-   * not got its name counts where there is no other.
+   * Returns the note in an operator's folder of state; None if the folder is not of this library. A note that
+   * has not got its name counts where there is no other.
    *
    * @throws IllegalStateException
-   *   (CHECKPOINT_FORMAT) if it is of another version than this one
+   *   (CHECKPOINT_FORMAT) if it is of another version
    */
   def find(folder: Path, conf: Configuration): Option[OperatorNote] = {
     val files = filesIn(folder, conf)
@@ -222,7 +222,7 @@ private[pillarbox] object OperatorNote {
 
   private def filesIn(folder: Path, conf: Configuration): StateFiles = StateFiles.in(notesIn(folder), conf)
 
-  /** The folder beside an operator's partitions. */
+  /** The folder of notes beside an operator's partitions. */
   def notesIn(folder: Path): Path = new Path(folder, Folder)
 
   private def parse(node: JsonNode, folder: Path): OperatorNote = {
@@ -248,7 +248,7 @@ private[pillarbox] object OperatorNote {
   private def unreadable(folder: Path, name: String, found: String): IllegalStateException =
     refused("CHECKPOINT_FORMAT", name, "path" -> folder, "found" -> found, "expected" -> Version)
 
-  /** An error that Python shows by its name. */
+  /** Makes an error that Python shows by its name. */
   def refused(condition: String, operator: String, parameters: (String, Any)*): IllegalStateException =
     new IllegalStateException(FailureReport.of(condition, operator, parameters: _*).layout)
 

@@ -4,28 +4,28 @@ import org.apache.spark.SparkContext
 import org.apache.spark.util.AccumulatorV2
 
 /**
- * What a task says after its commit.
+ * The report of a task after its commit.
  *
  * @param id
- *   of its attempt, as it is in the name of its file
+ *   the id of its attempt, as in the name of its file
  */
 private[pillarbox] final case class PartitionReport[+A](id: Option[String], content: A)
 
 /**
- * By partition, what the tasks have said that Spark has taken in the last micro-batch that a node ran. A
- * partition that has not run is not there.
+ * The reports, by partition, of the tasks that Spark has accepted in the last micro-batch that a node ran. A
+ * partition that has not run has none.
  *
  * @param keepsFirst
- *   whether of several attempts of a partition the first that Spark hears of counts, else the last
+ *   true if of several attempts of a partition the first that Spark hears of counts, else the last
  */
 private[pillarbox] final class PartitionReports[A] private (keepsFirst: Boolean)
     extends AccumulatorV2[(Int, PartitionReport[A]), Map[Int, PartitionReport[A]]] {
   @volatile private var reports = Map.empty[Int, PartitionReport[A]]
 
-  /** Those that have run. */
+  /** The partitions that have run. */
   def partitions: Set[Int] = reports.keySet
 
-  /** Without the ids of attempts. */
+  /** The reports without the ids of attempts. */
   def contents: Iterator[A] = reports.valuesIterator.map(_.content)
 
   /** The ids of attempts, where Spark does not name them. */
@@ -53,7 +53,7 @@ private[pillarbox] final class PartitionReports[A] private (keepsFirst: Boolean)
 
 private[pillarbox] object PartitionReports {
 
-  /** On the driver. */
+  /** Makes reports. On the driver. */
   def register[A](sc: SparkContext, keepsFirst: Boolean): PartitionReports[A] = {
     val reports = new PartitionReports[A](keepsFirst)
     sc.register(reports)

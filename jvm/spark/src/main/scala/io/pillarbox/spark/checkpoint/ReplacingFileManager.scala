@@ -5,11 +5,11 @@ import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
 import org.apache.spark.sql.pillarbox.Spark41.{CheckpointFileManager, FileSystemBasedCheckpointFileManager}
 
 /**
- * Spark's manager for file systems with `rename` alone. Where that refuses to replace a file (Hadoop's local
- * one; HDFS by its specification), Spark's keeps the old file without a word; this one replaces it.
+ * Spark's manager for file systems with `rename` alone. If `rename` refuses to replace a file (Hadoop's local
+ * one; HDFS by its specification), Spark's manager silently keeps the old file; this one replaces it.
  *
- * Under checkpoint format 1 two attempts of a task write one name, and what the later one goes on with must
- * be what is in the file. Only there the file is away for a moment, between two renames.
+ * Under checkpoint format 1 two attempts of a task write one name, and the later one must go on from what is
+ * in the file. Only there the file is missing for a moment, between two renames.
  */
 private final class ReplacingFileManager(path: Path, conf: Configuration)
     extends FileSystemBasedCheckpointFileManager(path, conf) {
@@ -27,7 +27,7 @@ private final class ReplacingFileManager(path: Path, conf: Configuration)
 
 private[checkpoint] object ReplacingFileManager {
 
-  /** The manager that the session's settings choose for `path`, one that replaces files. */
+  /** Returns the manager that the session's settings choose for `path`, one that replaces files. */
   def create(path: Path, conf: Configuration): CheckpointFileManager = {
     val chosen = CheckpointFileManager.create(path, conf)
     if (chosen.getClass == classOf[FileSystemBasedCheckpointFileManager]) new ReplacingFileManager(path, conf)

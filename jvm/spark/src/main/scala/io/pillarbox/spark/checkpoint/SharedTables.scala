@@ -12,14 +12,13 @@ import org.apache.hadoop.fs.Path
 /**
  * The database files of a partition that its snapshots share, in a folder beside them.
  *
- * A file has a unique name that begins with the version it was written for, is never changed, and is
- * deleted when no snapshot has it any more. One that a crash left behind is of no snapshot, and goes the same
- * way.
+ * A file has a unique name that begins with the version it was written for, never changes, and is deleted
+ * when no snapshot has it any more, as is one that a crash has left behind.
  */
 private[pillarbox] final class SharedTables(partition: Path, conf: Configuration) {
   private val folder = new StateFolder(new Path(partition, SharedTables.Folder), conf)
 
-  /** Copies a local file there. */
+  /** Copies a local file into the checkpoint. */
   def add(file: LocalPath, version: Long): SharedFile = {
     val name = s"$version-${UUID.randomUUID()}.sst"
     val in = new CheckedInputStream(Files.newInputStream(file), new CRC32C)
@@ -32,20 +31,15 @@ private[pillarbox] final class SharedTables(partition: Path, conf: Configuration
   /**
    * Copies a file into a local folder.
    *
-   * @param source
-   *   the snapshot that has it
-   * @throws StateRestoreException
-   *   if it is not there or not what it was
+   * @param source the snapshot that has it
+   * @throws StateRestoreException if the file is missing or has changed
    */
   def fetch(file: SharedFile, into: LocalPath, source: String): Unit = {
     val path = folder.pathOfNamed(file.shared)
     folder.readNamed(file.shared, source)(in => copy(in, file, into.resolve(file.local), path))
   }
 
-  /**
-   * Deletes files written for versions before `version` that none of `used` has. Later ones may belong to a
-   * snapshot that is just being made.
-   */
+  /** Deletes old files outside `used`; those from `version` on may belong to an unfinished snapshot. */
   def deleteUnused(version: Long, used: => Set[String]): Unit = {
     def isOld(name: String) = SharedTables.versionOf(name).exists(_ < version)
     val old = folder.listNames().filter(isOld)
@@ -74,7 +68,7 @@ private object SharedTables {
   final val Folder = "tables"
   private val Name = """(\d+)-[0-9a-f-]+\.sst""".r
 
-  /** None for files of others. */
+  /** Returns None for other files. */
   def versionOf(name: String): Option[Long] = name match {
     case Name(version) => version.toLongOption
     case _ => None

@@ -1,10 +1,9 @@
 package io.pillarbox.spark.checkpoint
 
 /**
- * What a file of state holds.
+ * The content of a file of state.
  *
- * @param hasBase
- *   whether its header tells what it goes on from
+ * @param hasBase true if its header names the file that it goes on from
  */
 private[pillarbox] sealed abstract class StateFileKind(
     val suffix: String,
@@ -14,29 +13,28 @@ private[pillarbox] sealed abstract class StateFileKind(
 
 private[pillarbox] object StateFileKind {
 
-  /** What one micro-batch changed. */
+  /** The changes of one micro-batch. */
   case object Delta extends StateFileKind("delta", isFull = false, hasBase = true)
 
-  /** Everything, in the portable format. */
+  /** All state, in the portable format. */
   case object Snapshot extends StateFileKind("snapshot", isFull = true, hasBase = false)
 
-  /** Everything, as a list of database files that are kept beside it, see [[DatabaseManifest]]. */
+  /** All state, as a list of database files beside it, see [[DatabaseManifest]]. */
   case object Database extends StateFileKind("database", isFull = true, hasBase = false)
 
-  /** What an async operator carries over a micro-batch: results first, then elements in flight. */
+  /** The rows that an async operator carries over a micro-batch: results first, then elements in flight. */
   case object Carried extends StateFileKind("carried", isFull = true, hasBase = true)
 
   val all: Seq[StateFileKind] = Seq(Delta, Snapshot, Database, Carried)
 
-  /** Those that a keyed operator's state may be loaded from. */
+  /** The kinds of full state of a keyed operator. */
   val full: Seq[StateFileKind] = Seq(Snapshot, Database)
 }
 
 /**
- * A file of a partition's folder, as its name tells: `12_<id>.delta`.
+ * A file of a partition's folder, as in its name: `12_<id>.delta`.
  *
- * @param version
- *   that the state has with this file
+ * @param version the version of the state with this file
  */
 private[pillarbox] final case class StateFile(kind: StateFileKind, version: Long, id: Option[String]) {
   def name: String = s"$version${id.fold("")("_" + _)}.${kind.suffix}"
@@ -45,7 +43,7 @@ private[pillarbox] final case class StateFile(kind: StateFileKind, version: Long
 private[pillarbox] object StateFile {
   private val Name = """(\d+)_([0-9a-zA-Z-]+)\.(delta|snapshot|database|carried)""".r
 
-  /** None for files of others. */
+  /** Returns None for other files. */
   def parse(name: String): Option[StateFile] = name match {
     case Name(version, id, suffix) =>
       for {

@@ -22,16 +22,13 @@ private[pillarbox] object StateFileFormat {
   private val ChunkSize = 64 << 10
 
   /**
-   * Who wrote the file.
+   * The header of a file, which names its writer.
    *
-   * @param id
-   *   of the commit; a snapshot has that of the commit it was taken after
-   * @param base
-   *   the id of the commit that a delta follows; None for the first one and for snapshots
+   * @param id the id of the commit; a snapshot has that of the commit it was taken after
+   * @param base the id of the commit that a delta follows; None for the first one and for snapshots
    * @param due
-   *   when the partition's next timers are due, so that a restarted query knows without loading state
-   * @param entries
-   *   how many entries the state has, for metrics
+   *   the times of the partition's next timers, so that a restarted query knows them without loading state
+   * @param entries the number of entries of the state, for metrics
    */
   final case class Header(
       id: String,
@@ -64,12 +61,11 @@ private[pillarbox] object StateFileFormat {
   }
 
   /**
-   * Reads a file and hands its two parts on, each valid during the call only.
+   * Reads a file and passes its two parts on, each valid during the call only.
    *
-   * @param source
-   *   names the file in errors
+   * @param source names the file in errors
    * @throws io.pillarbox.state.StateException
-   *   if the file is damaged, cut short or of a newer format; what was handed on must not be used then
+   *   if the file is damaged, cut short or of a newer format; parts that were passed on must not be used then
    */
   def read(
       in: InputStream,
@@ -92,7 +88,7 @@ private[pillarbox] object StateFileFormat {
 
     val header: Header = readHeader(data, source)
 
-    /** The next part, after what is left of the one before. */
+    /** Returns the next part, and skips the rest of the one before. */
     def nextSection(): InputStream = orCut {
       if (section != null) section.skipRest()
       section = new Section(data, source)
@@ -104,7 +100,7 @@ private[pillarbox] object StateFileFormat {
       orCut(content(part))
     }
 
-    /** To be called after the last part. */
+    /** Compares the checksum. After the last part. */
     def checkEnd(): Unit = orCut {
       section.skipRest()
       val computed = checked.getChecksum.getValue.toInt
@@ -113,7 +109,7 @@ private[pillarbox] object StateFileFormat {
         throw damaged(source, f"its checksum is $computed%08x and should be $stored%08x", null)
     }
 
-    /** Runs what reads of the file; its early end is damage. */
+    /** Runs a read of the file, whose early end is damage. */
     def orCut[A](read: => A): A =
       try read
       catch { case cut: EOFException => throw damaged(source, "it ends too early", cut) }

@@ -13,9 +13,7 @@ import org.apache.hadoop.fs.{CommonPathCapabilities, LocalFileSystem, Path}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.pillarbox.Spark41.CheckpointFileManager
 
-/**
- * The files of one folder on the checkpoint file system, by name. A file is there as a whole or not at all.
- */
+/** The files of one folder on the checkpoint file system, by name. Each is there as a whole or not at all. */
 private[pillarbox] trait StateFiles {
 
   /** The names of all files, in no order; empty if the folder is not there. */
@@ -27,63 +25,53 @@ private[pillarbox] trait StateFiles {
   def open(name: String): InputStream
 
   /**
-   * Writes a file, in place of one that has the same name. Nothing is there if it throws.
+   * Writes a file, in place of one with the same name. There is no file if it throws.
    *
-   * @return
-   *   its size in bytes
+   * @return its size in bytes
    */
   def write(name: String)(content: OutputStream => Unit): Long
 
-  /** No-op if it is not there. */
+  /** Does nothing if there is no file. */
   def delete(name: String): Unit
 }
 
 private[pillarbox] object StateFiles {
 
-  /**
-   * The same names for all file systems, as Spark's managers give them; Hadoop's local one adds a file of
-   * checksums.
-   */
+  /** All of Spark's managers give these names; Hadoop's local file system adds a file of checksums. */
   private val Unfinished =
     """\.{1,2}(.+)\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:\.TID\d+)?\.tmp(?:\.crc)?""".r
 
-  /**
-   * Of a file that is being written, or was when its process died, the name that it would get; None for
-   * others.
-   */
+  /** Returns the final name of a file that is being written, or whose writer died; None for others. */
   def unfinished(name: String): Option[String] = name match {
     case Unfinished(finished) => Some(finished)
     case _ => None
   }
 
-  /** With the means of the file system where the checkpoint is, unless somebody chose others. */
+  /** Uses the means of the checkpoint's file system, unless the user has configured others. */
   def in(folder: Path, conf: Configuration): StateFiles =
     if (isPlainLocal(folder, conf)) new LocalStateFiles(Paths.get(folder.toUri))
     else if (isObjectStore(folder, conf)) new ObjectStateFiles(folder, folder.getFileSystem(conf))
     else new ManagedStateFiles(folder, ReplacingFileManager.create(folder, conf))
 
-  /**
-   * By the configuration: the class in use differs with the class path (Hive's jar brings a wrapper of its
-   * own).
-   */
+  /** Decides by the configuration: the class in use depends on the class path, as Hive's jar wraps it. */
   def isPlainLocal(folder: Path, conf: Configuration): Boolean = {
     def is(key: String, default: Class[_]) = conf.get(key, default.getName) == default.getName
     folder.toUri.getScheme == "file" && isManagerOfSpark(conf) &&
     is("fs.file.impl", classOf[LocalFileSystem]) && is("fs.AbstractFileSystem.file.impl", classOf[LocalFs])
   }
 
-  /** Whether a file is there when its stream is closed, as a whole, and not at all if the stream is ended. */
+  /** True if a file appears as a whole when its stream is closed, and not at all if the stream is aborted. */
   private def isObjectStore(folder: Path, conf: Configuration): Boolean =
     isManagerOfSpark(conf) && folder
       .getFileSystem(conf)
       .hasPathCapability(folder, CommonPathCapabilities.ABORTABLE_STREAM)
 
-  /** Nobody chose one. */
+  /** True if the user has chosen no manager. */
   private def isManagerOfSpark(conf: Configuration): Boolean =
     conf.get(SQLConf.STREAMING_CHECKPOINT_FILE_MANAGER_CLASS.parent.key) == null
 }
 
-/** Any file system that Spark can have checkpoints on. */
+/** Any file system on which Spark can keep checkpoints. */
 private final class ManagedStateFiles(folder: Path, files: CheckpointFileManager) extends StateFiles {
 
   override def list(): Seq[String] =
@@ -115,9 +103,9 @@ private final class ManagedStateFiles(folder: Path, files: CheckpointFileManager
 }
 
 /**
- * The local file system, or one that is mounted into it. Hadoop starts a process for each of some ten
- * questions that one rename asks there, which takes longer than a small commit; and files of state have
- * their own checksums, so they need no second file with one.
+ * The local file system, or one that is mounted into it. Hadoop starts a process for each of the about ten
+ * questions of one rename, which takes longer than a small commit; and files of state have their own
+ * checksums, so they need no second file with one.
  */
 private final class LocalStateFiles(folder: LocalPath) extends StateFiles {
 
@@ -137,7 +125,7 @@ private final class LocalStateFiles(folder: LocalPath) extends StateFiles {
         throw new FileNotFoundException(s"${e.getFile} does not exist").initCause(e)
     }
 
-  /** By a hidden file, which then gets its name. */
+  /** Writes a hidden file, which then gets its name. */
   override def write(name: String)(content: OutputStream => Unit): Long = {
     Files.createDirectories(folder)
     val written = folder.resolve(s".$name.${UUID.randomUUID}.tmp")
@@ -161,7 +149,7 @@ private final class LocalStateFiles(folder: LocalPath) extends StateFiles {
     Files.deleteIfExists(checksumOf(name)): Unit
   }
 
-  /** What Hadoop wrote beside an earlier file of that name. It would find the new one damaged. */
+  /** The checksums that Hadoop wrote beside an earlier file of that name, and that the new one fails. */
   private def checksumOf(name: String): LocalPath = folder.resolve(s".$name.crc")
 }
 

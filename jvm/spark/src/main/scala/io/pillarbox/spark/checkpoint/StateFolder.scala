@@ -10,7 +10,7 @@ import org.apache.hadoop.fs.Path
  * The folder of one partition's state on the checkpoint file system. A file is there as a whole or not at
  * all.
  *
- * One object for a task; several folders objects on one path may be used at the same time.
+ * One object is for one task; several objects on one path may be used at the same time.
  */
 private[pillarbox] final class StateFolder(val path: Path, private[pillarbox] val conf: Configuration) {
   private lazy val files = StateFiles.in(path, conf)
@@ -28,10 +28,10 @@ private[pillarbox] final class StateFolder(val path: Path, private[pillarbox] va
   /** @throws StateRestoreException (STATE_FILE_MISSING) if it is not there */
   def read[A](file: StateFile)(use: InputStream => A): A = readNamed(file.name, "State")(use)
 
-  /** Opens a file, for the caller to close; as `read`. */
+  /** Opens a file, which the caller closes; like `read`. */
   def open(file: StateFile): InputStream = found(file.name, "State")(files.open(file.name))
 
-  /** As `read`, of a file by its name. `needed` says in the error by what. */
+  /** Like `read`, by the file's name. An error says that `needed` needs the file. */
   private[pillarbox] def readNamed[A](name: String, needed: String)(use: InputStream => A): A =
     found(name, needed) {
       val in = files.open(name)
@@ -39,7 +39,7 @@ private[pillarbox] final class StateFolder(val path: Path, private[pillarbox] va
       finally in.close()
     }
 
-  /** Some file systems tell of a missing file when it is opened, others when it is read. */
+  /** Some file systems report a missing file when it is opened, others when it is read. */
   private def found[A](name: String, needed: String)(use: => A): A =
     try use
     catch { case gone: FileNotFoundException => throw missing(name, needed, gone) }
@@ -56,24 +56,18 @@ private[pillarbox] final class StateFolder(val path: Path, private[pillarbox] va
       cause
     )
 
-  /**
-   * Writes a file, in place of one that has the same name; how many bytes it has. Nothing is there if it
-   * throws.
-   */
+  /** Writes a file, also in place of one with its name, and returns its bytes. None is left if it throws. */
   def write(file: StateFile)(content: OutputStream => Unit): Long = writeNamed(file.name)(content)
 
   private[pillarbox] def writeNamed(name: String)(content: OutputStream => Unit): Long =
     files.write(name)(content)
 
-  /** No-op if it is not there. */
+  /** Does nothing if there is no file. */
   def delete(file: StateFile): Unit = deleteNamed(file.name)
 
   private[pillarbox] def deleteNamed(name: String): Unit = files.delete(name)
 
-  /**
-   * Deletes what is left of files whose writer died, where nobody needs the file that it would have been. A
-   * writer that lives after all fails.
-   */
+  /** Deletes the unfinished files of unneeded ones, whose writers died. A writer that still lives fails. */
   private[pillarbox] def deleteUnfinished(isUnneeded: String => Boolean): Unit =
     listNames().filter(StateFiles.unfinished(_).exists(isUnneeded)).foreach(deleteNamed)
 }

@@ -6,21 +6,18 @@ import scala.collection.mutable
 import io.pillarbox.state.StateException
 
 /**
- * Which files lead to a version, and which no version needs any more.
+ * Finds the files that lead to a version, and those that no version needs any more.
  *
- * Each attempt of a task writes files of its own, and each delta tells the id of the one that it goes on
- * from.
+ * Each attempt of a task writes files of its own, and each delta has the id of the one that it goes on from.
  */
 private[pillarbox] final class StateHistory(folder: StateFolder) {
   private type Files = Set[StateFile]
 
   /**
-   * The files to read for `version`, in order: at most one snapshot, then deltas.
+   * Returns the files to read for `version`, in order: at most one snapshot, then deltas.
    *
-   * @param skipped
-   *   snapshots that turned out to be damaged
-   * @throws io.pillarbox.state.StateRestoreException
-   *   if a file is missing
+   * @param skipped snapshots that turned out to be damaged
+   * @throws io.pillarbox.state.StateRestoreException if a file is missing
    */
   def pathTo(version: StateVersion, skipped: Set[StateFile] = Set.empty): Seq[StateFile] = {
     val there = folder.list().toSet -- skipped
@@ -42,30 +39,29 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
   }
 
   /**
-   * `version` with the id that its file has in its name.
+   * Returns `version` with the id in the name of its file.
    *
    * Where Spark does not tell it, that is the one that the newest attempt at the next version went on from,
-   * or, before there is any, that of the newest attempt. So a micro-batch that is run again starts from what
-   * it started from before.
+   * or, before there is any, that of the newest attempt. So a micro-batch that is run again starts from the
+   * same state as before.
    */
   def accepted(version: StateVersion): StateVersion =
     if (version == StateVersion.Empty) version else accepted(version, folder.list().toSet)
 
   /**
-   * The header of a version's delta.
+   * Returns the header of a version's delta.
    *
-   * @throws io.pillarbox.state.StateRestoreException
-   *   if the file is not there or damaged
+   * @throws io.pillarbox.state.StateRestoreException if the file is missing or damaged
    */
   def header(version: StateVersion): StateFileFormat.Header = header(deltaOf(accepted(version)))
 
-  /** The delta of a version, whether or not it is there. */
+  /** Returns the delta of a version, which need not exist. */
   def deltaOf(version: StateVersion): StateFile =
     StateFile(StateFileKind.Delta, version.number, version.id)
 
   /**
-   * Deletes what no version from `oldest` on needs that led to `current`: all before the snapshot that
-   * `oldest` is loaded from. Snapshots of attempts that lost count for nothing here.
+   * Deletes the files that no version from `oldest` on needs that led to `current`: all before the snapshot
+   * that `oldest` is loaded from. Snapshots of attempts that lost do not count.
    */
   def deleteBefore(oldest: Long, current: StateVersion, tables: SharedTables): Unit = if (oldest > 0) {
     val from = ancestor(current, oldest, folder.list().toSet)
@@ -80,7 +76,7 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
     }
   }
 
-  /** None if it is deleted already, as when fewer versions were retained before, or the query went back. */
+  /** Returns None if it is already deleted: fewer versions were retained before, or the query went back. */
   @tailrec
   private def ancestor(version: StateVersion, number: Long, there: Files): Option[StateVersion] =
     if (idsOf(math.max(version.number, number), there).isEmpty) None
@@ -100,8 +96,8 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
     idsOf(number, there).maxOption(Attempt.oldestFirst).flatten
 
   /**
-   * None where nobody has tried the next version, or nothing can be learnt from it. An attempt of a run before the
-   * one that wrote `number` last went on from a state behind which the query was taken back since.
+   * Returns None if there is no attempt at the next version, or none that tells. An attempt of a run before
+   * the one that wrote `number` last went on from a state behind which the query was taken back since.
    */
   private def baseOfNext(number: Long, there: Files): Option[String] = {
     val run = Attempt.runOf(newest(number, there))
@@ -122,7 +118,7 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
   private def idsOf(number: Long, there: Files): Set[Option[String]] =
     there.filter(_.version == number).map(_.id)
 
-  /** The version that a version's delta was made from. Only where attempts differ it is looked up. */
+  /** Returns the version that a version's delta was made from. It is read only where attempts differ. */
   private def before(version: StateVersion, there: Files): StateVersion = {
     val number = version.number - 1
     val ids = idsOf(number, there)

@@ -12,23 +12,16 @@ import org.apache.spark.sql.pillarbox.{Spark41, SparkAdapter}
 import org.apache.spark.util.SerializableConfiguration
 
 /**
- * How the state of a query is kept; the same for all its tasks.
+ * The settings of a query's state, which are the same for all its tasks.
  *
- * @param hadoopConf
- *   for the checkpoint file system
- * @param run
- *   number of the run of the query, see [[AttemptLedger]]; None where Spark names the attempts (state-store
- *   checkpoint format 2)
- * @param versionsToRetain
- *   how many versions back the query can be restarted from
- * @param snapshotEvery
- *   a snapshot is taken after so many commits
- * @param rocksDBMemory
- *   limit of all databases of a process together, in bytes
- * @param maintenanceMs
- *   how often state that is no longer needed is looked for
- * @param reportCommits
- *   whether Spark wants to hear of every commit
+ * @param hadoopConf the configuration of the checkpoint file system
+ * @param run the number of the query's run, see [[AttemptLedger]]; None where Spark names the attempts
+ *   (state-store checkpoint format 2)
+ * @param versionsToRetain the number of versions back from which the query can be restarted
+ * @param snapshotEvery the number of commits after which a snapshot is taken
+ * @param rocksDBMemory the limit of all databases of a process together, in bytes
+ * @param maintenanceMs the interval of the search for state that is no longer needed
+ * @param reportCommits true if Spark wants a report of every commit
  */
 private[pillarbox] final case class StateSettings(
     hadoopConf: Broadcast[SerializableConfiguration],
@@ -41,14 +34,14 @@ private[pillarbox] final case class StateSettings(
 ) {
   def configuration: Configuration = hadoopConf.value.value
 
-  /** Of a file that an attempt is about to write. */
+  /** Makes the id of a file that an attempt is about to write. */
   def newId(task: TaskContext): String =
     run.fold(UUID.randomUUID().toString)(Attempt(_, task.taskAttemptId()).newId())
 }
 
 private[pillarbox] object StateSettings {
 
-  /** On the driver. */
+  /** Reads the settings. On the driver. */
   def of(session: SparkSession, conf: SQLConf, run: Option[Long]): StateSettings = StateSettings(
     SparkAdapter.broadcastHadoopConf(session),
     run,

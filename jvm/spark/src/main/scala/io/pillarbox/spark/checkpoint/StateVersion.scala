@@ -1,15 +1,14 @@
 package io.pillarbox.spark.checkpoint
 
 /**
- * Which state: the number of micro-batches that led to it, and the id of the attempt that wrote the last of
- * them.
+ * A version of state: the number of micro-batches that led to it, and the id of the attempt that wrote the
+ * last of them.
  *
- * @param id
- *   None where Spark does not tell (checkpoint format 1), and for the empty state
+ * @param id None where Spark does not tell (checkpoint format 1), and for the empty state
  */
 private[pillarbox] final case class StateVersion(number: Long, id: Option[String]) {
 
-  /** Whether state of version `that` is what is asked for by this. */
+  /** True if state of version `that` is the one that this version asks for. */
   def isMetBy(that: StateVersion): Boolean = number == that.number && id.forall(that.id.contains)
 
   override def toString: String = number.toString + id.fold("")(id => s" ($id)")
@@ -17,6 +16,6 @@ private[pillarbox] final case class StateVersion(number: Long, id: Option[String
 
 private[pillarbox] object StateVersion {
 
-  /** Before the first micro-batch. */
+  /** The version before the first micro-batch. */
   val Empty: StateVersion = StateVersion(0, None)
 }

@@ -4,14 +4,14 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 /**
- * The operators of ours that a query has left in its folder of state, at a version. On the driver.
+ * The operators of this library that a query has left in its folder of state, at a version. On the driver.
  *
  * @param state
  *   the query's folder of state
  * @param version
- *   of the last micro-batch that was committed
+ *   the version of the last micro-batch that was committed
  * @param ids
- *   of its commits, by operator and partition; none under checkpoint format 1
+ *   the ids of its commits, by operator and partition; none under checkpoint format 1
  */
 private[pillarbox] final class StoredOperators(
     state: Path,
@@ -22,15 +22,15 @@ private[pillarbox] final class StoredOperators(
   private val notes =
     StoredOperators.in(state, conf).map { case (number, note) => number -> note.at(version) }
 
-  /** When timers are due, over all keyed functions: the headers of their newest deltas tell. */
+  /** The times of the next timers over all keyed functions, from the headers of their newest deltas. */
   def timers: DueTimes = {
     val due = parts(!_.carriesCalls)((_, folder, version) => new StateHistory(folder).header(version).due)
     due.foldLeft(DueTimes.Never)(_ min _)
   }
 
   /**
-   * Reads something of each partition of some operators, several at a time. One small read a partition is as
-   * many as Spark does itself when it restarts a query.
+   * Reads a value of each partition of some operators, several at a time: one small read for each partition,
+   * as Spark does itself when it restarts a query.
    */
   def parts[A](
       wanted: OperatorNote => Boolean
@@ -44,7 +44,7 @@ private[pillarbox] final class StoredOperators(
 
 private[pillarbox] object StoredOperators {
 
-  /** Their notes by their numbers, in order. */
+  /** The notes of the operators by their numbers, in order. */
   def in(state: Path, conf: Configuration): Seq[(Long, OperatorNote)] =
     numbersIn(state, conf).flatMap { number =>
       OperatorNote.find(new Path(state, number.toString), conf).map(number -> _)

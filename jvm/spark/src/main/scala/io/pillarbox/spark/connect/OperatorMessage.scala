@@ -5,9 +5,9 @@ import java.nio.charset.StandardCharsets.UTF_8
 import org.sparkproject.connect.protobuf.{CodedInputStream, WireFormat}
 
 /**
- * What a Spark Connect client sends for one of our operators: a protobuf message, as
- * `python/src/pillarbox/_driver/door/operator.proto` describes it, in an `Any`. Its fields are bytes without
- * exception, so it is read by hand, and neither side needs generated code.
+ * The message of a Spark Connect client for an operator of this library: a protobuf message, as
+ * `python/src/pillarbox/_driver/door/operator.proto` describes it, in an `Any`. All its fields are bytes, so
+ * it is read by hand, and neither side needs generated code.
  */
 private[connect] final class OperatorMessage private (fields: Map[Int, Array[Byte]]) {
 
@@ -19,13 +19,10 @@ private[connect] final class OperatorMessage private (fields: Map[Int, Array[Byt
   /** JSON, as `AsyncIOSpec` and `KeyedSpec` read it, or the arguments of a look-up. */
   def spec: String = text(OperatorMessage.Spec)
 
-  /** A `spark.connect.Relation`. */
   def input: Option[Array[Byte]] = fields.get(OperatorMessage.Input)
 
-  /** A `spark.connect.Relation`. */
   def initial: Option[Array[Byte]] = fields.get(OperatorMessage.Initial)
 
-  /** A `spark.connect.Expression`. */
   def function: Option[Array[Byte]] = fields.get(OperatorMessage.Function)
 
   private def text(field: Int): String = new String(fields.getOrElse(field, Array.emptyByteArray), UTF_8)
@@ -43,7 +40,7 @@ private[connect] object OperatorMessage {
 
   /**
    * @param any a `google.protobuf.Any`
-   * @return None for a message of somebody else
+   * @return None for a message of another plugin
    */
   def parse(any: Array[Byte]): Option[OperatorMessage] = {
     val envelope = read(any)

@@ -12,7 +12,7 @@ import org.apache.spark.sql.connect.plugin.RelationPlugin
 import org.apache.spark.sql.pillarbox.{ConnectAdapter, SparkAdapter}
 
 /**
- * Plans our operators for the clients of a Spark Connect server, which names this class in
+ * Plans the library's operators for the clients of a Spark Connect server, which names this class in
  * `spark.connect.extensions.relation.classes`. The server's threads call it, several at a time.
  */
 private[pillarbox] final class PillarboxRelations extends RelationPlugin {

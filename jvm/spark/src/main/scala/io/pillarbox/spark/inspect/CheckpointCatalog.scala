@@ -11,10 +11,9 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.pillarbox.{CommittedBatches, SparkAdapter}
 
 /**
- * What a checkpoint has of keyed operators: which ones, which versions, which states. On the driver.
+ * The keyed operators of a checkpoint, with their versions and states. On the driver.
  *
- * @throws IllegalArgumentException
- *   (CHECKPOINT_UNREACHABLE) if the driver has no file system for the path
+ * @throws IllegalArgumentException (CHECKPOINT_UNREACHABLE) if the driver has no file system for the path
  */
 private[pillarbox] final class CheckpointCatalog(session: SparkSession, checkpoint: String) {
   private val conf = SparkAdapter.hadoopConf(session)
@@ -27,18 +26,15 @@ private[pillarbox] final class CheckpointCatalog(session: SparkSession, checkpoi
 
   def note(operator: Long): OperatorNote = operators.toMap.apply(operator)
 
-  /**
-   * The versions of an operator's state that can be read, in order: version n is the state after n
-   * micro-batches.
-   */
+  /** The readable versions of an operator's state, in order: version n is the state after n micro-batches. */
   def versions(operator: Long): Seq[Long] =
     batches.ids.map(_ + 1).filter(number => isThere(operator, number))
 
-  /** The version of a partition's state, with the id that its file has under checkpoint format 2. */
+  /** Returns the version of a partition's state, with the id that its file has under checkpoint format 2. */
   def version(operator: Long, partition: Int, number: Long): StateVersion =
     StateVersion(number, batches.stateIds(number - 1, operator).map(_.apply(partition)))
 
-  /** The states of a version, as its commit describes them; those of other functions before too. */
+  /** Returns the states of a version, as its commit describes them, with those of earlier functions. */
   def states(operator: Long, number: Long): Seq[StoredState] = {
     val folder = folderOf(operator, 0)
     val history = new StateHistory(folder)

@@ -11,11 +11,11 @@ import org.apache.spark.sql.pillarbox.SparkAdapter
 import org.apache.spark.sql.types.StructType
 
 /**
- * Where stored state is. A question about less leaves out what it doesn't need.
+ * The address of stored state. A look-up of something larger leaves out the fields that it does not need.
  *
- * @param operator its id
- * @param version the state after so many micro-batches
- * @param name of the state, or what stands for the timers
+ * @param operator the number of the operator
+ * @param version the number of micro-batches that led to the state
+ * @param name the name of the state, or [[InitialState.Timers]]
  */
 private[pillarbox] final case class StateAddress(
     checkpoint: String,
@@ -24,7 +24,7 @@ private[pillarbox] final case class StateAddress(
     name: String = ""
 )
 
-/** The entries of one state, or the timers, of one version. On the driver. */
+/** Reads the entries of one state, or the timers, of one version. On the driver. */
 private[pillarbox] final case class StateReader(session: SparkSession, address: StateAddress) {
   import address._
 
@@ -36,7 +36,7 @@ private[pillarbox] final case class StateReader(session: SparkSession, address: 
   /** @throws IllegalArgumentException if there is no such state */
   def schema: StructType = layout.schema
 
-  /** A task for each partition reads its state when it runs. */
+  /** The rows, for which a task reads the state of each partition when it runs. */
   def rows: RDD[InternalRow] = {
     val partitions = (0 until note.partitions).map { partition =>
       StoredPartition(

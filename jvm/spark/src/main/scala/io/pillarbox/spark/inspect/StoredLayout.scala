@@ -1,34 +1,34 @@
 package io.pillarbox.spark.inspect
 
-import java.io.{BufferedOutputStream, InputStream}
+import java.io.InputStream
 import java.nio.file.{Files, Path}
 
 import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.WaitingRows
-import io.pillarbox.spark.state.{InitialState, PartitionState, UnsafeRowSerializer}
+import io.pillarbox.spark.state.{InitialState, PartitionState, StoredType, UnsafeRowSerializer}
 import io.pillarbox.state.StateClock
 import io.pillarbox.state.changelog.{StateEntries, StoredEntry, StoredState}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
+import org.apache.spark.sql.pillarbox.LocalFolders
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-/** How state of one kind becomes rows. Travels to the tasks. */
+/** The layout of one kind of state as rows. It travels to the tasks. */
 private sealed trait StoredLayout extends Serializable {
 
   def keys: StructType
 
-  /** What is told of each key, between the key and the partition. */
+  /** The columns of each key, between the key and the partition. */
   protected def columns: Seq[StructField]
 
   final def schema: StructType =
     StructType(field("key", keys) +: columns :+ field("partition_id", IntegerType))
 
   /**
-   * The rows of a partition.
+   * Returns the rows of a partition.
    *
-   * @param scratch
-   *   a local file that is free for use
+   * @param scratch a local file that may be overwritten
    */
   def rows(state: PartitionState, partition: Int, scratch: Path): Iterator[InternalRow]
 
@@ -36,26 +36,24 @@ private sealed trait StoredLayout extends Serializable {
 
   protected def row(values: Any*): InternalRow = new GenericInternalRow(values.toArray)
 
-  /** A timestamp in milliseconds as Catalyst has it; null if none is known, or it is beyond all calendars. */
+  /** Converts milliseconds to Catalyst's timestamp; null if unknown or out of range. */
   protected def micros(ms: Long): Any =
     if (ms == StateClock.Unknown || ms > Long.MaxValue / 1000 || ms < Long.MinValue / 1000) null
     else ms * 1000
 }
 
-/** Entries of a state, which are read from a snapshot in the portable format: the same for every backend. */
+/** The entries of a state, read from a snapshot in the portable format, which all backends share. */
 private sealed abstract class EntryLayout(state: StoredState) extends StoredLayout {
   @transient protected lazy val value: StoredType = StoredType.of(state.value)
 
-  /** When the entry was written or renewed, and until when it lives. */
+  /** The times when the entry was written or renewed, and when it expires. */
   protected def lifetime: Seq[StructField] =
     Seq(field("timestamp", TimestampType), field("expires_at", TimestampType))
 
   protected def toRow(entry: StoredEntry, key: InternalRow, partition: Int): InternalRow
 
   override def rows(state: PartitionState, partition: Int, scratch: Path): Iterator[InternalRow] = {
-    val out = new BufferedOutputStream(Files.newOutputStream(scratch))
-    try state.backend.snapshot(out)
-    finally out.close()
+    LocalFolders.write(scratch)(state.backend.snapshot(_): Unit)
     val keySerializer = new UnsafeRowSerializer(keys)
     val in: InputStream = Files.newInputStream(scratch)
     StateEntries.of(in, s"Partition $partition", this.state.name).map { entry =>
@@ -71,7 +69,7 @@ private sealed abstract class EntryLayout(state: StoredState) extends StoredLayo
     }
 }
 
-/** A value or an accumulator a key. */
+/** One row for each key, with its value or accumulator. */
 private final class ValueLayout(override val keys: StructType, state: StoredState)
     extends EntryLayout(state) {
   override protected def columns: Seq[StructField] = Seq(field("value", value.dataType)) ++ lifetime
@@ -80,7 +78,7 @@ private final class ValueLayout(override val keys: StructType, state: StoredStat
     row(key, value.read(entry.value), micros(entry.timestamp), expiry(entry), partition)
 }
 
-/** A row an element, with its place in its list. */
+/** One row for each element, with its index in its list. */
 private final class ListLayout(override val keys: StructType, state: StoredState) extends EntryLayout(state) {
   override protected def columns: Seq[StructField] =
     Seq(field("index", IntegerType), field("value", value.dataType)) ++ lifetime
@@ -95,7 +93,7 @@ private final class ListLayout(override val keys: StructType, state: StoredState
   }
 }
 
-/** A row an entry. */
+/** One row for each entry of a map. */
 private final class MapLayout(override val keys: StructType, state: StoredState) extends EntryLayout(state) {
   @transient private lazy val mapKey = StoredType.of(state.userKey.get)
 
@@ -122,12 +120,12 @@ private final class WaitingLayout(override val keys: StructType, state: StoredSt
     row(key, value.read(entry.value), micros(WaitingRows.timeOf(entry.namespace)), partition)
 }
 
-/** A row a timer of the function. */
+/** One row for each timer of the function. */
 private final class TimerLayout(override val keys: StructType) extends StoredLayout {
   override protected def columns: Seq[StructField] =
     Seq(field("time_domain", StringType), field("timestamp", TimestampType), field("epoch_ms", LongType))
 
-  /** Timers are small, and gathered in memory: their store is read by callbacks. */
+  /** Gathers the timers in memory, as they are small and their store is read by callbacks. */
   override def rows(state: PartitionState, partition: Int, scratch: Path): Iterator[InternalRow] = {
     val found = new scala.collection.mutable.ArrayBuffer[InternalRow]
     Seq(TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME).foreach { kind =>

@@ -11,11 +11,11 @@ import org.apache.spark.sql.pillarbox.LocalFolders
 import org.apache.spark.util.SerializableConfiguration
 import org.apache.spark.{Partition, SparkContext, TaskContext}
 
-/** Where a partition's state is, and which version of it is meant. */
+/** The folder of a partition's state, and the version to read. */
 private final case class StoredPartition(index: Int, folder: String, version: StateVersion) extends Partition
 
 /**
- * The rows of one version of state, a task for each partition. The state is loaded into a database of its
+ * The rows of one version of state, a task for each partition. A task loads the state into a database of its
  * own, which is gone when the task ends; the query that wrote it may go on meanwhile.
  */
 private final class StoredRowsRDD(
@@ -37,8 +37,7 @@ private final class StoredRowsRDD(
     val loader = new StateLoader(folder, () => make(None), database => Some(make(Some(database))))
     val versioned = loader.load(partition.version)
     val toUnsafe = UnsafeProjection.create(layout.schema)
-    // What the rows are made of is on the local disk by then; and the task may end on another thread than
-    // this one.
+    // The source of the rows is on the local disk by then; and the task may end on another thread.
     try layout.rows(versioned.state, partition.index, scratch.path.resolve("entries")).map(toUnsafe)
     finally versioned.close()
   }

@@ -13,13 +13,13 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * Writes the rows of initial state, those of a key one after the other, into the states of an operator that
- * has just been opened. Task thread only.
+ * Writes the rows of initial state, which come key by key, into the states of an operator that has just been
+ * opened. Task thread only.
  *
  * An entry without a timestamp starts its life now, as far as the time is known.
  */
 private final class InitialLoader(
-    context: DriverContext,
+    context: KeyedOperatorContext,
     layout: InitialLayout,
     targets: Map[String, () => InitialTarget],
     waiting: Option[WaitingRows[UnsafeRow, UnsafeRow]]
@@ -51,7 +51,7 @@ private final class InitialLoader(
   private def shownKey: String =
     CatalystTypeConverters.convertToScala(key, DataTypeUtils.fromAttributes(keys)).toString
 
-  /** Takes one column of the rows. */
+  /** Writes one column of the rows. */
   private trait Writer {
     def beginKey(): Unit = ()
     def write(row: InternalRow): Unit
@@ -72,7 +72,7 @@ private final class InitialLoader(
     }
   }
 
-  /** All that a key has in the state, in one row. */
+  /** Writes a column that holds all that a key has in the state, in one row. */
   private final class Whole(column: InitialColumn, target: InitialTarget, found: BoundReference)
       extends Writer {
     private val value = reader(column, found, target.wholeType)
@@ -91,7 +91,7 @@ private final class InitialLoader(
     }
   }
 
-  /** An entry a row, as stored state is read. */
+  /** Writes a column with one entry a row, as stored state is read. */
   private final class Entries(column: InitialColumn, target: InitialTarget, found: BoundReference)
       extends Writer {
     private val fields = found.dataType.asInstanceOf[StructType]
@@ -104,7 +104,7 @@ private final class InitialLoader(
       if (isMap) reader(column, field(found, "map_key"), target.mapKeyType)
       else (_: InternalRow) => null: Any
 
-    /** The map's keys that the key has had; one that is null for a value. */
+    /** The map keys that the key has had; null stands for a value. */
     private val seen = new java.util.HashSet[Any]
 
     override def beginKey(): Unit = seen.clear()
@@ -120,7 +120,7 @@ private final class InitialLoader(
     }
   }
 
-  /** A timer a row. What is beyond Spark's timestamps has its time in milliseconds alone. */
+  /** Registers one timer a row. A time beyond Spark's timestamps comes in milliseconds alone. */
   private final class Timers(column: InitialColumn, found: BoundReference) extends Writer {
     private val domain = reader(column, field(found, "time_domain"), StringType)
     private val time = reader(column, field(found, "timestamp"), TimestampType)
@@ -205,7 +205,7 @@ private final class InitialLoader(
     case _ => StateClock.Unknown
   }
 
-  /** Reads values of a type that is, or can without loss become, the wanted one. */
+  /** Returns a reader of values whose type is the wanted one or can become it without loss. */
   private def reader(column: InitialColumn, value: Expression, wanted: DataType): InternalRow => Any = {
     val target = SparkAdapter.asNullable(wanted)
     if (!LosslessTypes.canBecome(SparkAdapter.asNullable(value.dataType), target))

@@ -31,11 +31,11 @@ private final class InputRows(input: Iterator[InternalRow], task: KeyedTaskSpec)
   }
 
   /**
-   * Time-sorted rows are rounded up to milliseconds: so a row comes before a timer exactly if its time in
-   * microseconds is not after that of the timer, and is not due before the watermark has reached it.
+   * Returns the row's event time in milliseconds. Times of time-sorted rows are rounded up: so a row comes
+   * before a timer exactly if its time in microseconds is not after that of the timer, and is not due before
+   * the watermark has reached it.
    *
-   * @throws RuntimeException
-   *   (TIMESTAMP_MISSING) if a row that has to be sorted has none
+   * @throws RuntimeException (TIMESTAMP_MISSING) if a row that has to be sorted has none
    */
   def timeOf(row: UnsafeRow): Long =
     if (timestampOrdinal < 0 || row.isNullAt(timestampOrdinal)) {

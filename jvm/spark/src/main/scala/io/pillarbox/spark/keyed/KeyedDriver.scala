@@ -11,11 +11,8 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.pillarbox.TaskKills
 
 /**
- * Steps the order of one operator's rows and timers, on the thread that pulls its rows and inside its lane.
- *
- * The default action takes a step; an operator's answers come as mail. While the operator refuses an event,
- * or has answers to give before the order can go on, the default action is suspended and the thread sleeps on
- * the mailbox.
+ * Steps through the order of one operator's rows and timers, as the mailbox's default action, on the thread
+ * that pulls its rows and inside its lane. The operator answers each event at once.
  */
 private final class KeyedDriver(
     task: KeyedTaskSpec,
@@ -25,20 +22,9 @@ private final class KeyedDriver(
     lane: TaskLane,
     taskContext: TaskContext
 ) extends LaneResource {
-  private val action = new MailboxStep(lane.mailbox, ownsMailbox = false)(() => act())
-  import action.processor
-  private val timers: PolledTimerService[UnsafeRow] =
-    if (task.isBatch) batchTimers else state.timers
-  private val context = new DriverContext(
-    task,
-    state,
-    timers,
-    ready,
-    processor.mailboxExecutor(lane.nextPriority()),
-    () => action.resume(),
-    error => processor.reportThrowable(error),
-    taskContext
-  )
+  private val processor = new MailboxStep(lane.mailbox, ownsMailbox = false)(() => act()).processor
+  private val timers: PolledTimerService[UnsafeRow] = if (task.isBatch) batchTimers else state.timers
+  private val context = new KeyedOperatorContext(task, state, timers, ready, taskContext)
   private val operator = task.factory.create()
   private var order: KeyedSchedule = _
   private var finished = false
@@ -58,10 +44,7 @@ private final class KeyedDriver(
     state.isClaimed = true
   }
 
-  /**
-   * State that the function no longer declares would be kept for ever, and a renamed one be empty without a
-   * word.
-   */
+  /** Refuses state that the function no longer declares: a renamed state would silently be empty. */
   private def checkStates(): Unit = {
     val gone = state.backend.unclaimedStates
     if (gone.nonEmpty) throw KeyedErrors.statesGone(task.spec.name, gone, operator.initialTargets.keys.toSeq)
@@ -72,10 +55,10 @@ private final class KeyedDriver(
     new InitialLoader(context, layout, operator.initialTargets, waiting).load(initial)
   }
 
-  /** Whether all that was due has been processed and answered. */
+  /** True once all that was due has been processed. */
   def isFinished: Boolean = finished
 
-  /** One step; sleeps if there is nothing to do. */
+  /** Takes some steps, after the mail of other operators of this thread. */
   def step(): Unit = {
     TaskKills.check(taskContext)
     try lane.step(processor)
@@ -86,7 +69,7 @@ private final class KeyedDriver(
     }
   }
 
-  /** Frees what belongs to the task. Idempotent. */
+  /** Frees the task's resources. Idempotent. */
   override def close(): Unit = if (!closed) {
     closed = true
     operator.close()
@@ -140,10 +123,10 @@ private final class KeyedDriver(
     stepSome() match {
       case KeyedSchedule.Taken => ()
       case KeyedSchedule.Done => finished = true
-      case KeyedSchedule.Refused | KeyedSchedule.Settling => action.suspend()
+      case other => throw new IllegalStateException(s"The operators here answer at once, found $other")
     }
 
-  /** Takes steps until rows come out, mail comes in or the task is killed, but no more than some. */
+  /** Takes steps until rows come out, mail comes in or the task is killed, at most `StepsAtOnce`. */
   private def stepSome(): KeyedSchedule.Step = {
     var left = KeyedDriver.StepsAtOnce
     var step = order.step()
@@ -159,6 +142,6 @@ private final class KeyedDriver(
 
 private object KeyedDriver {
 
-  /** What the mailbox's step costs is spread over so many. */
+  /** The number of steps over which the cost of a mailbox step is spread. */
   private final val StepsAtOnce = 64
 }

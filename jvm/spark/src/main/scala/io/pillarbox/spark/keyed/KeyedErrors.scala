@@ -1,7 +1,7 @@
 package io.pillarbox.spark.keyed
 
 import io.pillarbox.spark.base.{FailureReport, JvmExceptions}
-import io.pillarbox.spark.task.{ReportedException, UserErrors}
+import io.pillarbox.spark.task.ReportedException
 import io.pillarbox.state.StateException
 
 /** The errors of keyed operators: what was wrong, what was found, what to do. */
@@ -11,10 +11,9 @@ private[pillarbox] object KeyedErrors {
     named("TIMER_WITHOUT_WATERMARK", operator, "operator" -> operator)
 
   /**
-   * The user's function, or what it asked for, failed for a key.
+   * The error of a user's function, or of what it asked for, that failed for a key.
    *
-   * @param row
-   *   that was being processed, unless it was a timer
+   * @param row the row that was being processed, unless it was a timer
    */
   def callFailed(
       name: String,
@@ -29,7 +28,7 @@ private[pillarbox] object KeyedErrors {
       case ours: StateException => found(stateReport(name, ours), key, event)
       case other => thrown(name, key, event, other)
     }
-    UserErrors.failure(report.copy(key = Some(key), row = row, timer = timer))
+    new ReportedException(report.copy(key = Some(key), row = row, timer = timer))
   }
 
   private def found(report: FailureReport, key: String, event: String): FailureReport =
@@ -110,16 +109,16 @@ private[pillarbox] object KeyedErrors {
   def statesGone(operator: String, gone: Seq[String], declared: Seq[String]): RuntimeException =
     named("STATE_GONE", operator, "state" -> gone.mkString("', '"), "declared" -> quoted(declared))
 
-  /** States that don't fit what a checkpoint has, or each other. */
+  /** The error of states that don't fit the checkpoint, or each other. */
   def stateMisfit(name: String, error: StateException): RuntimeException =
-    UserErrors.failure(stateReport(name, error), error)
+    new ReportedException(stateReport(name, error), error)
 
   private def stateReport(name: String, error: StateException): FailureReport = {
     val text = error.getMessage.stripPrefix(s"[${error.condition}] ")
     FailureReport("StateError", error.condition, text, FailureReport.keyed(name), error.condition, text)
   }
 
-  /** @param what in it is none of a row's values */
+  /** @param the part that no row's values determine */
   def scanExpression(
       operator: String,
       place: String,
@@ -128,7 +127,7 @@ private[pillarbox] object KeyedErrors {
   ): IllegalArgumentException =
     refused("SCAN_EXPRESSION", operator, "place" -> place, "expression" -> expression, "what" -> what)
 
-  /** @param cast what to write in the place of the state's initial value, or of its update */
+  /** @param cast the text for the place of the state's initial value, or of its update */
   def scanStateType(
       operator: String,
       state: String,
@@ -146,11 +145,11 @@ private[pillarbox] object KeyedErrors {
     "cast" -> cast
   )
 
-  /** Of a task, for what user code or data caused. */
+  /** Makes an error of a task, which user code or data caused. */
   private def named(error: String, name: String, parameters: (String, Any)*): RuntimeException =
-    UserErrors.failure(FailureReport.of(error, FailureReport.keyed(name), parameters: _*))
+    new ReportedException(FailureReport.of(error, FailureReport.keyed(name), parameters: _*))
 
-  /** On the driver, before anything runs. */
+  /** Makes an error of the driver, before anything runs. */
   private def refused(error: String, name: String, parameters: (String, Any)*): IllegalArgumentException =
     new IllegalArgumentException(FailureReport.of(error, FailureReport.keyed(name), parameters: _*).layout)
 

@@ -10,15 +10,14 @@ import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.pillarbox.TaskThreads
 
 /**
- * The rows that a keyed operator makes of one partition. Pulling it drives the operator; when the last row is
- * out, the state is committed.
+ * The rows that a keyed operator makes of one partition. Pulling it drives the operator; after the last row,
+ * the state is committed.
  *
- * In a batch, nothing is opened for a partition without rows or initial state; in a stream, the function is
- * not opened for one that has neither rows nor due timers, once it has been: most partitions of a small
- * micro-batch are like that.
+ * In a batch, nothing is opened for a partition without rows or initial state. In a stream, a function that
+ * has been opened once is not opened for a partition with neither rows nor due timers, as most partitions of
+ * a small micro-batch are.
  *
- * @param initial
- *   the rows of the state that the query starts with
+ * @param initial the rows of the state that the query starts with
  */
 private[pillarbox] final class KeyedIterator(
     task: KeyedTaskSpec,
@@ -56,7 +55,7 @@ private[pillarbox] final class KeyedIterator(
     !ready.isEmpty
   }
 
-  /** Not registered before rows come, when whatever they are made of has been started. */
+  /** Has the task run to its end. Registered only when rows come and their sources have been started. */
   private def ensureEnd(): Unit = if (!isEndEnsured && !task.isBatch) {
     isEndEnsured = true
     RunToEnd.of(taskContext)(runToEnd())(())

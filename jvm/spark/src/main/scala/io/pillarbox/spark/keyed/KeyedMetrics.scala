@@ -16,14 +16,14 @@ private[pillarbox] object KeyedMetrics {
     QuietPartitions -> "number of partitions without rows or due timers"
   ) ++ StateTaskSpec.metricDescriptions
 
-  // As Spark calls them.
+  // Spark's own names for them.
   val PythonBytesSent = "pythonDataSent"
   val PythonBytesReceived = "pythonDataReceived"
   val PythonStartMs = "pythonBootTime"
   val PythonOpenMs = "pythonInitTime"
   val PythonRunMs = "pythonTotalTime"
 
-  /** Of an operator whose function is Python; none for others, which would show zeros. On the driver. */
+  /** The metrics of a Python function; none for other functions, which would show zeros. On the driver. */
   def ofPython(factory: KeyedOperatorFactory, sc: SparkContext): Map[String, SQLMetric] =
     if (!factory.runsPython) Map.empty
     else

@@ -1,8 +1,8 @@
 package io.pillarbox.spark.keyed
 
 import io.pillarbox.api.TimeDomain
-import io.pillarbox.mailbox.MailboxExecutor
 import io.pillarbox.operator.EventClock
+import io.pillarbox.spark.state.PartitionState
 import io.pillarbox.state.KeyedStateBackend
 import io.pillarbox.timer.InternalTimerService
 import org.apache.spark.TaskContext
@@ -10,81 +10,76 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.types.StructType
 
-/**
- * What an operator finds around it. Mailbox thread only, except [[fail]].
- *
- * Times are in milliseconds since 1970.
- */
-private[pillarbox] trait KeyedOperatorContext {
-  def spec: KeyedSpec
+/** The services that the operator of one task uses. Mailbox thread only. Times are in ms since 1970. */
+private[pillarbox] final class KeyedOperatorContext private[keyed] (
+    val task: KeyedTaskSpec,
+    state: PartitionState,
+    allTimers: InternalTimerService[UnsafeRow],
+    ready: ReadyRows,
+    val taskContext: TaskContext
+) {
+  private val toKey = task.keyProjection()
+  private val eventTimers = task.metrics.get(KeyedMetrics.EventTimersFired)
+  private val processingTimers = task.metrics.get(KeyedMetrics.ProcessingTimersFired)
 
-  /** Of the rows that come in. */
-  def inputSchema: StructType
+  def spec: KeyedSpec = task.spec
 
-  /** Of the rows that go out. */
-  def resultSchema: StructType
+  /** The columns of the rows that come in. */
+  def inputSchema: StructType = task.inputSchema
 
-  /** Of keys: the key columns in the order of the spec. */
-  def keySchema: StructType
+  /** The columns of the rows that go out. */
+  def resultSchema: StructType = task.spec.output
 
-  /** The key of an input row, as [[backend]] wants it. The same object for every row: copy it to keep it. */
-  def keyOf(row: InternalRow): UnsafeRow
+  /** The key columns, in the order of the spec. */
+  def keySchema: StructType = task.keySchema
 
-  /** Whether the data are static: one key after the other, no watermark, state that nobody keeps. */
-  def isBatch: Boolean
+  /** Returns the key of an input row for [[backend]], as the same object for all rows: copy it to keep it. */
+  def keyOf(row: InternalRow): UnsafeRow = toKey(row).asInstanceOf[UnsafeRow]
 
-  /** Whether event-time timers can fire: in a batch always, in a stream with a watermark. */
-  def hasEventTime: Boolean
+  /** True if the data are static: one key after the other, no watermark, and state that nobody keeps. */
+  def isBatch: Boolean = task.isBatch
 
-  /** The micro-batch's (or batch's) time: the same for all its tasks and for a replay. */
-  def processingTime: Long
+  /** True if event-time timers can fire: in a batch always, in a stream with a watermark. */
+  def hasEventTime: Boolean = task.hasEventTime
+
+  /** The time of the micro-batch or batch, which is the same for all its tasks and for a replay. */
+  def processingTime: Long = task.batchTime
 
   /** The state of the partition. The key must be set before any access. */
-  def backend: KeyedStateBackend[UnsafeRow]
+  def backend: KeyedStateBackend[UnsafeRow] = state.backend
 
   /**
-   * Timers of the backend's current key; in a batch, while its rows run, and none can be registered at its
-   * end. Registering an event-time timer where there is no event time is an error that says what to do.
+   * The timers of the backend's current key. In a batch there are timers while a key's rows run, and none can
+   * be registered at its end. Registering an event-time timer where there is no event time throws
+   * TIMER_WITHOUT_WATERMARK.
    */
-  def timers: InternalTimerService[UnsafeRow]
+  val timers: InternalTimerService[UnsafeRow] =
+    if (task.hasEventTime) allTimers else new TimersWithoutWatermark(allTimers, task.spec.name)
 
   /** The times of the event in progress, by which state with TTL goes. */
-  private[keyed] def clock: EventClock
+  private[keyed] def clock: EventClock = state.clock
 
   /** Emits a row, which is copied if it can change. */
-  def collect(row: InternalRow): Unit
+  def collect(row: InternalRow): Unit = ready.add(row)
 
-  /**
-   * Emits rows that are made when they are asked for, and may be one object. What they are made of must stay
-   * as it is until [[settleRows]].
-   */
-  private[keyed] def collectAll(rows: Iterator[UnsafeRow]): Unit
+  /** Emits rows made when asked for, perhaps as one object. Their source must last until [[settleRows]]. */
+  private[keyed] def collectAll(rows: Iterator[UnsafeRow]): Unit = ready.addAll(rows)
 
   /** Makes all rows that [[collectAll]] took and that are not made yet. */
-  private[keyed] def settleRows(): Unit
-
-  /** There is room again: what was refused is offered again. */
-  def resume(): Unit
-
-  /** Runs answers on the mailbox thread. */
-  def mailboxExecutor: MailboxExecutor
-
-  /** Fails the task. Any thread. */
-  def fail(error: Throwable): Unit
-
-  def task: KeyedTaskSpec
-
-  def taskContext: TaskContext
+  private[keyed] def settleRows(): Unit = ready.settle()
 
   /**
-   * What this operator wants to find again in the next micro-batch of the partition on this executor, such as
-   * an opened function; null at first. Closed with the partition's state.
+   * An object that the operator finds again in the next micro-batch of the partition on this executor, such
+   * as an opened function; null at first. Closed with the partition's state.
    */
-  var kept: AutoCloseable
+  def kept: AutoCloseable = state.kept
 
-  /** Adds to one of the metrics of [[KeyedMetrics]], where the operator has it. */
-  def count(metric: String, by: Long): Unit
+  def kept_=(value: AutoCloseable): Unit = state.kept = value
+
+  /** Adds to one of the metrics of [[KeyedMetrics]], if the operator has it. */
+  def count(metric: String, by: Long): Unit = task.metrics.get(metric).foreach(_ += by)
 
   /** Counts timers that fire. */
-  def countTimers(kind: TimeDomain, by: Long): Unit
+  def countTimers(kind: TimeDomain, by: Long): Unit =
+    (if (kind == TimeDomain.EVENT_TIME) eventTimers else processingTimers).foreach(_ += by)
 }

@@ -47,7 +47,7 @@ private[pillarbox] final case class KeyedSpec(
     json: String = ""
 ) {
 
-  /** What messages call it. */
+  /** The operator as messages name it. */
   def operator: String = FailureReport.keyed(name)
 
   def storage: StateStorage = StateStorage(backend, timers.getOrElse(backend))
@@ -56,7 +56,7 @@ private[pillarbox] final case class KeyedSpec(
   def output: StructType =
     if (tags.isEmpty) returns else StructType(returns.head +: returns.tail.map(_.copy(nullable = true)))
 
-  /** What `explain()` shows. */
+  /** The options as `explain()` shows them. */
   def summary: Seq[String] = Seq(
     Some(name),
     Some(s"form=$form"),

@@ -9,17 +9,14 @@ import org.apache.spark.sql.pillarbox.StatePartition
 import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
 
 /**
- * One micro-batch of a keyed operator. Its tasks run where the partition's state is open, if Spark can have
- * it so.
+ * One micro-batch of a keyed operator. Its tasks run where the partition's state is open, if Spark can place
+ * them there.
  *
- * @param initial
- *   the state that a query starts with, partitioned as `rows`
- * @param isLate
- *   true for rows that are dropped and counted
+ * @param initial the state that a query starts with, partitioned as `rows`
+ * @param isLate true for rows that are dropped and counted
  * @param eventTime the column, of rows that go out, by which stateful operators after this one find late
  *   rows; -1 if there is none
- * @param locate
- *   the executors that have a partition's state open; asked on the driver
+ * @param locate the executors that have a partition's state open; asked on the driver
  */
 private[pillarbox] final class KeyedStateRDD(
     rows: RDD[InternalRow],
@@ -62,7 +59,7 @@ private[pillarbox] final class KeyedStateRDD(
     )
   }
 
-  /** A row that is late when it goes out would be dropped by the next operator, without a word. */
+  /** Fails on a row that is late when it goes out, since the next operator would drop it silently. */
   private def onTime(output: Iterator[InternalRow]): Iterator[InternalRow] =
     if (eventTime < 0 || task.lateWatermark == Long.MinValue) output
     else {

@@ -11,26 +11,17 @@ import org.apache.spark.sql.pillarbox.SparkAdapter
 import org.apache.spark.sql.types.{DataType, LongType, StructType, TimestampNTZType, TimestampType}
 
 /**
- * What the tasks of one keyed operator need, made on the driver and sent to them.
+ * The description of a keyed operator for its tasks, made on the driver and sent to them.
  *
- * @param input
- *   the columns of the rows that come in
- * @param timestamp
- *   the column with the event time, of a timestamp type
- * @param orderBy
- *   rows of a key within a batch come in this order
- * @param lateWatermark
- *   rows up to it have been dropped; `Long.MinValue` where there is no watermark
- * @param watermark
- *   event-time timers up to it fire
- * @param batchTime
- *   processing time in milliseconds since 1970
- * @param timeZone
- *   of the session
- * @param maxRowsPerBatch
- *   of an Arrow batch of rows for Python; 0 for no limit but that of the form
- * @param initial
- *   what the rows of initial state look like, if there are any
+ * @param input the columns of the rows that come in
+ * @param timestamp the column with the event time, of a timestamp type
+ * @param orderBy rows of a key within a batch come in this order
+ * @param lateWatermark rows up to it have been dropped; `Long.MinValue` where there is no watermark
+ * @param watermark event-time timers up to it fire
+ * @param batchTime processing time in milliseconds since 1970
+ * @param timeZone the session's
+ * @param maxRowsPerBatch rows of an Arrow batch for Python at most; 0 for no limit but that of the form
+ * @param initial the layout of the rows of initial state, if there are any
  */
 private[pillarbox] final case class KeyedTaskSpec(
     spec: KeyedSpec,
@@ -50,10 +41,10 @@ private[pillarbox] final case class KeyedTaskSpec(
     initial: Option[InitialLayout] = None
 ) {
 
-  /** What is said of it to whatever keeps its state. */
+  /** The part of it that the storage of its state needs. */
   def state: StateTaskSpec = StateTaskSpec(spec.storage, keySchema, watermark, batchTime, metrics)
 
-  /** Whether event-time timers can fire. */
+  /** True if event-time timers can fire. */
   def hasEventTime: Boolean = isBatch || hasWatermark
 
   def inputSchema: StructType = DataTypeUtils.fromAttributes(input)
@@ -63,16 +54,13 @@ private[pillarbox] final case class KeyedTaskSpec(
   def keyProjection(): Projection =
     UnsafeProjection.create(BindReferences.bindReferences(keys.map(SparkAdapter.normalizeKey), input))
 
-  /**
-   * Where the key is in an input row, if it is one column whose eight bytes are the key's as they are; else
-   * -1.
-   */
+  /** The ordinal of the key in an input row if it is one column of eight bytes as they are; else -1. */
   def wordOrdinal: Int = keys match {
     case Seq(key) if KeyedTaskSpec.isWord(key.dataType) => input.indexWhere(_.exprId == key.exprId)
     case _ => -1
   }
 
-  /** Where the event time is in an input row, -1 without one. */
+  /** The ordinal of the event time in an input row, -1 without one. */
   def timestampOrdinal: Int = timestamp.fold(-1)(column => input.indexWhere(_.exprId == column.exprId))
 
   /** The order of rows of one key and time in time-sorted input: time in microseconds, order_by, content. */
@@ -94,23 +82,23 @@ private[pillarbox] final case class KeyedTaskSpec(
 private[pillarbox] object KeyedTaskSpec {
 
   /**
-   * `spark.sql.execution.arrow.maxRecordsPerBatch` where somebody has set it. Spark's default is made for
-   * batches that are sent once; a frame comes with the state of its keys, so that smaller ones send more of
-   * it.
+   * The value of `spark.sql.execution.arrow.maxRecordsPerBatch` if it is set, else 0. Spark's default is made
+   * for batches that are sent once; a frame comes with the state of its keys, so that smaller ones send more
+   * of it.
    */
   def maxRowsPerBatch(conf: SQLConf): Int = {
     val setting = SQLConf.ARROW_EXECUTION_MAX_RECORDS_PER_BATCH
     if (conf.contains(setting.key)) math.max(conf.getConf(setting), 0) else 0
   }
 
-  /** A total order of rows by their bytes, for rows that nothing else tells apart. */
+  /** A total order of rows by their bytes, for rows that nothing else distinguishes. */
   private val byBytes: Comparator[UnsafeRow] =
     (left, right) => java.util.Arrays.compareUnsigned(left.getBytes, right.getBytes)
 
-  /** Not floating point, where zeros and NaNs are made one. */
+  /** Excludes floating point, where zeros and NaNs are normalized. */
   private def isWord(dataType: DataType): Boolean =
     dataType == LongType || dataType == TimestampType || dataType == TimestampNTZType
 
-  /** A literal of a timestamp type in milliseconds. */
+  /** The milliseconds of a literal of a timestamp type. */
   def millisOf(timestamp: Expression): Long = Math.floorDiv(timestamp.eval().asInstanceOf[Long], 1000L)
 }

@@ -5,10 +5,10 @@ import java.util.ArrayDeque
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-/** The rows of a task on their way out, in order. Mailbox thread only. */
+/** The rows that a task has ready to emit, in order. Mailbox thread only. */
 private final class ReadyRows {
 
-  /** Made one at a time, when they are asked for; they come before those of `queue`. */
+  /** Rows that are made one at a time, when they are asked for; they come before those of `queue`. */
   private var lazily: Iterator[UnsafeRow] = Iterator.empty
   private val queue = new ArrayDeque[InternalRow]
   private var dropsNew = false
@@ -21,13 +21,13 @@ private final class ReadyRows {
     case _ => queue.add(row)
   }
 
-  /** Adds rows that may be one object, changed for each. What they are made of must last until [[settle]]. */
+  /** Adds rows that may be one object, changed for each. Their source must last until [[settle]]. */
   def addAll(rows: Iterator[UnsafeRow]): Unit = {
     settle()
     if (!dropsNew) if (queue.isEmpty) lazily = rows else rows.foreach(add)
   }
 
-  /** Nobody asks for further rows: what is added from now on is dropped. */
+  /** Drops all rows that are added from now on, since nobody asks for them. */
   def dropNew(): Unit = dropsNew = true
 
   /** Makes all rows that aren't made yet. */
@@ -37,6 +37,6 @@ private final class ReadyRows {
     rows.foreach(row => queue.add(row.copy()))
   }
 
-  /** The next row, valid until the next call; null if there is none. */
+  /** Returns the next row, valid until the next call; null if there is none. */
   def poll(): InternalRow = if (lazily.hasNext) lazily.next() else queue.poll()
 }

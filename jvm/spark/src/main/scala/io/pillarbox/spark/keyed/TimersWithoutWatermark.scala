@@ -5,7 +5,7 @@ import io.pillarbox.state.Namespace
 import io.pillarbox.timer.{InternalTimerService, Timer}
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-/** Timers of a stream without a watermark: there, event-time timers could never fire. */
+/** The timers of a stream without a watermark, where event-time timers could never fire. */
 private final class TimersWithoutWatermark(inner: InternalTimerService[UnsafeRow], operator: String)
     extends InternalTimerService[UnsafeRow] {
 

@@ -8,17 +8,13 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils
 /**
  * Calls an asynchronous function for each row and adds its results as columns.
  *
- * Not a deterministic node, and the optimiser does not know it: no filter is pushed below it, so a row that
- * the query filters afterwards is still called. Columns that nobody needs are pruned below it.
+ * The node is not deterministic, and the optimizer does not know it: no filter is pushed below it, so a row
+ * that the query filters afterwards is still called. Columns that nobody needs are pruned below it.
  *
- * @param inputs
- *   the child's columns that the function is given
- * @param keys
- *   the child's columns that name a call; none where calls have no keys
- * @param by
- *   the columns by which rows are put into partitions; none: they stay where they are
- * @param results
- *   the columns that it adds
+ * @param inputs the child's columns that the function is given
+ * @param keys the child's columns that name a call; none where calls have no keys
+ * @param by the columns by which rows are put into partitions; without any they stay where they are
+ * @param results the columns that it adds
  */
 private[pillarbox] final case class AsyncIO(
     spec: AsyncIOSpec,
@@ -32,7 +28,7 @@ private[pillarbox] final case class AsyncIO(
 
   def operatorId: String = spec.operatorId
 
-  /** The columns of the operator's rows, where `rows` come in. */
+  /** Returns the columns of the operator's rows, for an input of `rows`. */
   def columns(rows: Seq[Attribute]): CallColumns = {
     def places(columns: Seq[Attribute]) = columns.map(column => rows.indexWhere(_.exprId == column.exprId))
     CallColumns(
@@ -44,7 +40,7 @@ private[pillarbox] final case class AsyncIO(
     )
   }
 
-  /** For the physical node, which Spark's tasks may take along: without the plan below it. */
+  /** Returns the node without the plan below it, for a physical node that Spark's tasks may take along. */
   def alone: AsyncIO = copy(child = LocalRelation(child.output))
 
   override def output: Seq[Attribute] = child.output ++ results

@@ -15,11 +15,10 @@ import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.pillarbox.MicroBatches
 
 /**
- * Runs `node`: an operator a partition, on the task's thread. No shuffle; partitioning is kept, and the order
- * of rows in a partition too when the operator is ordered.
+ * Runs `node`: one operator for each partition, on the task's thread. There is no shuffle; partitioning is
+ * kept, and so is the order of rows in a partition if the operator is ordered.
  *
- * @param inStream
- *   whether rows are to leave while the input blocks, which costs a thread a task
+ * @param inStream true if rows leave while the input blocks, which costs one thread for each task
  */
 private[pillarbox] final case class AsyncIOExec(node: AsyncIO, inStream: Boolean, child: SparkPlan)
     extends UnaryExecNode {
@@ -52,7 +51,7 @@ private[pillarbox] final case class AsyncIOExec(node: AsyncIO, inStream: Boolean
     else rows.mapPartitionsWithIndex(task.run, preservesPartitioning = true)
   }
 
-  /** Apart from the ids of columns, so that a plan which has it twice runs it once. */
+  /** Ignores the ids of columns, so that a plan that has the node twice runs it once. */
   override protected def doCanonicalize(): SparkPlan =
     copy(node.canonicalized.asInstanceOf[AsyncIO], inStream, child.canonicalized)
 

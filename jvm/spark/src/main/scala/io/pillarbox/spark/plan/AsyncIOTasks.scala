@@ -8,16 +8,13 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.pillarbox.{DriverMessages, MicroBatch, SparkAdapter}
 
-/** Makes what the tasks of an operator need. On the driver, when it is about to run. */
+/** Makes the descriptions of an operator's tasks. On the driver, when the operator is about to run. */
 private object AsyncIOTasks {
 
   /**
-   * @param rows
-   *   the columns of the rows that come in
-   * @param batch
-   *   that the operator runs in, if it is in a streaming query
-   * @param scope
-   *   what the ids of its calls begin with
+   * @param rows the columns of the rows that come in
+   * @param batch the micro-batch that the operator runs in, if it is in a streaming query
+   * @param scope the prefix of the ids of its calls
    */
   def of(
       node: AsyncIO,
@@ -38,7 +35,7 @@ private object AsyncIOTasks {
     )
   }
 
-  /** If its limits count more than an executor, the driver lends from now on. */
+  /** Returns the key of the limits. If they count more than an executor, the driver lends from now on. */
   private def limitKey(node: AsyncIO, context: SparkContext): String = {
     if (node.spec.limit.exists(_.scope == LimitScope.Query))
       DriverMessages.serve(context, CarryLedger, LeaseLedgers)

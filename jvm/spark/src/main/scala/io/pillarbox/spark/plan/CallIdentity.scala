@@ -10,16 +10,15 @@ import org.apache.spark.sql.pillarbox.{MicroBatch, MicroBatches}
  * scope, the number of the partition among those of the operator, and the number of the row in the partition.
  *
  * In a streaming query the scope is made of the query's id, the batch's number and the operator's place in
- * the plan: all are the same when the batch is run again, also by another driver. Elsewhere the scope comes
+ * the plan, which are the same when the batch is run again, also by another driver. Elsewhere the scope comes
  * with the operator.
  */
 private object CallIdentity {
 
   /**
-   * What the ids of an operator's calls begin with. On the driver, when it is about to run.
+   * Returns the prefix of the ids of an operator's calls. On the driver, when the operator is about to run.
    *
-   * @param batch
-   *   that the operator runs in, if it is in a streaming query
+   * @param batch the micro-batch that the operator runs in, if it is in a streaming query
    */
   def scope(spec: AsyncIOSpec, operatorId: String, batch: Option[MicroBatch]): String = {
     val inStream = for {
@@ -29,10 +28,7 @@ private object CallIdentity {
     inStream.orElse(spec.callScope).getOrElse(operatorId)
   }
 
-  /**
-   * The same for an operator with carry-over, whose elements have numbers of their own that go on over
-   * micro-batches: without the batch's number.
-   */
+  /** Returns the prefix with carry-over, without the batch's number: elements are numbered over batches. */
   def scopeOfQuery(spec: AsyncIOSpec, operatorId: String, batch: Option[MicroBatch]): String = {
     val inStream = for {
       batch <- batch
@@ -42,17 +38,15 @@ private object CallIdentity {
   }
 
   /**
-   * What an operator's limits are counted by: in an executor all tasks of its call of `async_io`; else those
-   * of one streaming query with what its `foreachBatch` runs, or of one action of a batch.
+   * Returns the key by which an operator's limits are counted: all tasks of its call of `async_io` in an
+   * executor; else those of one streaming query with what its `foreachBatch` runs, or of one action of a
+   * batch.
    */
   def limitKey(spec: AsyncIOSpec, operatorId: String, context: SparkContext): String =
     if (!spec.limit.exists(_.scope == LimitScope.Query)) operatorId
     else s"$operatorId/${MicroBatches.query(context).orElse(MicroBatches.action(context)).getOrElse("")}"
 
-  /**
-   * By number among those that look alike, so that other operators may come and go between two runs of a
-   * program.
-   */
+  /** Returns the number among operators that look alike, so that others may come and go between two runs. */
   private def placeIn(plan: LogicalPlan, spec: AsyncIOSpec, operatorId: String): Option[Int] = {
     val alike = plan.collectWithSubqueries {
       case other: AsyncIO if other.spec.signature == spec.signature => other.operatorId

@@ -5,11 +5,11 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.pillarbox.{MicroBatch, SparkAdapter}
 
-/** Finds the folder of an operator's journal. On the driver, when it is about to run. */
+/** Finds the folder of an operator's journal. On the driver, when the operator is about to run. */
 private object CallJournals {
   private final val InCheckpoint = "pillarbox-journal"
 
-  /** @param batch that the operator runs in, if it is in a streaming query */
+  /** @param batch the micro-batch that the operator runs in, if it is in a streaming query */
   def folder(node: AsyncIO, session: SparkSession, batch: Option[MicroBatch]): Option[JournalFolder] =
     node.spec.journal.map { path =>
       val folder = if (path.isEmpty) inCheckpoint(batch) else new Path(path)

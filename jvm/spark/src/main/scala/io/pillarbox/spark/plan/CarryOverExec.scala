@@ -21,8 +21,8 @@ import org.apache.spark.sql.types.StructType
  * Runs `node` on a stream so that calls in flight outlive a micro-batch: a stateful operator without a
  * shuffle, whose partitions are slots.
  *
- * A micro-batch without input is asked for when results wait, when a call has ended or failed since the last
- * one, when whoever waits for the query waits for calls, and when the watermark is still on its way to
+ * It asks for a micro-batch without input when results wait, when a call has ended or failed since the last
+ * one, when a caller that waits for the query waits for calls, and when the watermark is still on its way to
  * operators after this one.
  */
 private[pillarbox] final case class CarryOverExec(
@@ -36,7 +36,7 @@ private[pillarbox] final case class CarryOverExec(
 
   private def options: CarryOverSpec = spec.carryOver.get
 
-  /** What the slots have committed in the last micro-batch that this node ran. */
+  /** The commits of the slots in the last micro-batch that this node ran. */
   @transient private lazy val reports =
     PartitionReports.register[SlotReport](sparkContext, keepsFirst = true)
 
@@ -50,10 +50,7 @@ private[pillarbox] final case class CarryOverExec(
 
   override def output: Seq[Attribute] = inputColumns ++ results
 
-  /**
-   * As the query says: what only the plan below knows of nulls, as by a filter, need not be so of rows that
-   * the checkpoint holds.
-   */
+  /** The columns, nullable as in the query: the plan below may rule nulls out that stored rows have. */
   private def inputColumns: Seq[Attribute] = {
     val nullable = AttributeSet(node.child.output.filter(_.nullable))
     child.output.map(column => if (nullable.contains(column)) column.withNullability(true) else column)
@@ -87,7 +84,7 @@ private[pillarbox] final case class CarryOverExec(
     eventTimeWatermarkForEviction = eviction
   )
 
-  /** Those that were asked for, else those that the checkpoint has, else as many as tasks run at a time. */
+  /** The slots that were asked for, else those of the checkpoint, else as many as tasks run at a time. */
   private def slotsOf(info: StatefulOperatorStateInfo): Int = options.slots.getOrElse(
     CarryLedger
       .noteOf(info.queryRunId.toString, info.operatorId)
@@ -141,7 +138,7 @@ private[pillarbox] final case class CarryOverExec(
     }
   }
 
-  /** It was checked when the run began. */
+  /** The note, which was checked when the run began. */
   private def note: OperatorNote = ledger.note.get
 
   override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean = {
@@ -155,7 +152,7 @@ private[pillarbox] final case class CarryOverExec(
     (feedsStateful && eventTimeWatermarkForEviction.exists(newInputWatermark > _))
   }
 
-  /** Whether nothing goes on by itself before the calls in flight are done. */
+  /** True if nothing goes on by itself before the calls in flight are done. */
   private def isAwaited: Boolean = {
     val run = getStateInfo.queryRunId
     RunningQueries.endsByItself(run) || RunningQueries.isAwaited(run)
@@ -164,10 +161,7 @@ private[pillarbox] final case class CarryOverExec(
   /** Spark numbers stateful operators from the sink on. */
   private def feedsStateful: Boolean = getStateInfo.operatorId > 0
 
-  /**
-   * Asked after this node has run, for the micro-batch that follows; and in the first micro-batch of a
-   * restarted query, before it runs.
-   */
+  /** Called after this node has run, for the next micro-batch, and before a restarted query's first one. */
   override def produceOutputWatermark(inputWatermarkMs: Long): Option[Long] = Some {
     val version = getStateInfo.storeVersion
     eventTimeWatermarkForEviction match {
@@ -208,13 +202,13 @@ private[pillarbox] final case class CarryOverExec(
     )
   }
 
-  /** The tasks put their metrics in. */
+  /** The description without metrics, which the tasks add. */
   private def calls: AsyncIOTaskSpec = {
     val batch = MicroBatches.current(sparkContext)
     AsyncIOTasks.of(node, inputColumns, session, batch, note.callScope, Map.empty)
   }
 
-  /** In µs, bound to the input; for a column of windows their end. */
+  /** The event times in µs, bound to the input; for a column of windows their end. */
   private def eventTimes: Seq[Expression] =
     child.output.filter(_.metadata.contains(EventTimeWatermark.delayKey)).map { column =>
       val time = column.dataType match {
@@ -224,7 +218,6 @@ private[pillarbox] final case class CarryOverExec(
       BindReferences.bindReference(time: Expression, child.output)
     }
 
-  /** Apart from the ids of columns, so that a plan which has it twice runs it once. */
   override protected def doCanonicalize(): SparkPlan =
     copy(node = node.canonicalized.asInstanceOf[AsyncIO], child = child.canonicalized)
 
@@ -233,6 +226,6 @@ private[pillarbox] final case class CarryOverExec(
 
 private[pillarbox] object CarryOverExec {
 
-  /** What the query's progress and the operator's metadata in the checkpoint call it. */
+  /** The operator's name in the query's progress and in the checkpoint's metadata. */
   final val ShortName = "pillarboxAsyncIO"
 }

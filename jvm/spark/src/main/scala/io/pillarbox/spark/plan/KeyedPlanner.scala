@@ -10,10 +10,7 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.pillarbox.{LosslessTypes, SparkAdapter}
 import org.apache.spark.sql.types._
 
-/**
- * Makes the DataFrame that runs a keyed operator, whose options were checked against the input before. On
- * the driver.
- */
+/** Makes the DataFrame that runs a keyed operator, whose options were checked before. On the driver. */
 private[pillarbox] final class KeyedPlanner(
     df: DataFrame,
     spec: KeyedSpec,
@@ -26,12 +23,12 @@ private[pillarbox] final class KeyedPlanner(
   private val timestamp =
     spec.timestamp.map(SparkAdapter.resolve(df, _)).orElse(analyzed.output.find(isEventTime))
 
-  // The rest of what an input can't have is refused in Python, which does not know all collations.
+  // Python refuses all other unfit inputs, but does not know all collations.
   keys.filterNot(key => SparkAdapter.isBinaryStable(key.dataType)).foreach { key =>
     throw KeyedErrors.keyCollation(spec.name, key.name, key.dataType.sql)
   }
 
-  /** Rows that the function is given: all columns, or those it asks for with key, time and order. */
+  /** The rows that the function gets: all columns, or those it asks for with key, time and order. */
   val input: LogicalPlan =
     if (spec.inputs.isEmpty) analyzed
     else {
@@ -40,15 +37,15 @@ private[pillarbox] final class KeyedPlanner(
       Project(analyzed.output.filter(column => wanted.contains(column) || isWatermarked(column)), analyzed)
     }
 
-  /** The DataFrame of what the function emits, in the schema of the spec. */
+  /** Returns the DataFrame of what the function emits, in the schema of the spec. */
   def dataFrame(factory: KeyedOperatorFactory): DataFrame =
     dataFrame(factory, spec, spec.output.map(result))
 
-  /** A scan decides itself what it puts out. */
+  /** Returns the DataFrame of a scan, which finds the columns of its rows itself. */
   def scan(): DataFrame = {
     val (program, columns) = new ScanCompiler(df.sparkSession, spec, input.output).compile()
     val returns = DataTypeUtils.fromAttributes(columns)
-    // New ids: a column that passes through belongs to the input, too.
+    // New ids, as a column that passes through belongs to the input, too.
     val results = DataTypeUtils.toAttributes(returns)
     dataFrame(ScanOperator.Factory(program), spec.copy(returns = returns), results)
   }
@@ -82,12 +79,7 @@ private[pillarbox] final class KeyedPlanner(
     val found = SparkAdapter.analyzedPlan(rows)
     val (own, states) = found.output.splitAt(keys.size)
     val plan = Project(own.zip(keys).map { case (column, key) => asKey(column, key) } ++ states, found)
-    InitialPlan(
-      df.sparkSession,
-      plan,
-      plan.output.take(keys.size),
-      InitialLayout(plan.output, spec.initial)
-    )
+    InitialPlan(df.sparkSession, plan, plan.output.take(keys.size), InitialLayout(plan.output, spec.initial))
   }
 
   private def asKey(column: Attribute, key: Attribute): NamedExpression = {
@@ -98,10 +90,7 @@ private[pillarbox] final class KeyedPlanner(
     Alias(Cast(column, wanted, Some(zone)), column.name)()
   }
 
-  /**
-   * The event time that goes out under its own name still is the event time, for stateful operators after
-   * this one.
-   */
+  /** An event time that keeps its name stays the event time for stateful operators after this one. */
   private def result(field: StructField): Attribute = {
     val isTime = timestamp.exists(time =>
       isWatermarked(time) && time.name == field.name && time.dataType == field.dataType
@@ -113,7 +102,7 @@ private[pillarbox] final class KeyedPlanner(
   private def isWatermarked(column: Attribute): Boolean =
     column.metadata.contains(EventTimeWatermark.delayKey)
 
-  /** A column of windows has a watermark too, and no time. */
+  /** A column of windows has a watermark, too, but no time. */
   private def isEventTime(column: Attribute): Boolean = isWatermarked(column) && isTimestamp(column)
 
   private def isTimestamp(column: Attribute): Boolean =

@@ -13,18 +13,13 @@ import org.apache.spark.sql.catalyst.plans.logical.{
 import org.apache.spark.sql.pillarbox.SparkAdapter
 
 /**
- * Processes the rows of each key with state and timers; puts out what the function emits.
+ * Processes the rows of each key with state and timers, and returns the rows that the function emits.
  *
- * @param computed
- *   the expressions of `factory`, where the optimizer finds them
- * @param timestamp
- *   the column with the event time
- * @param batchTime
- *   `CurrentTimestamp()`, which every micro-batch replaces by its own time
- * @param hasWatermark
- *   whether the input is a stream with a watermark
- * @param initial
- *   the state that the query starts with
+ * @param computed the expressions of `factory`, where the optimizer finds them
+ * @param timestamp the column with the event time
+ * @param batchTime `CurrentTimestamp()`, which every micro-batch replaces by its own time
+ * @param hasWatermark true if the input is a stream with a watermark
+ * @param initial the state that the query starts with
  */
 private[pillarbox] final case class KeyedProcess(
     spec: KeyedSpec,
@@ -41,10 +36,10 @@ private[pillarbox] final case class KeyedProcess(
 ) extends UnaryNode
     with SupportsNonDeterministicExpression {
 
-  /** For the tasks of a job, with the expressions as they are in this plan. */
+  /** Returns the factory for the tasks of a job, with the expressions as they are in this plan. */
   def currentFactory: KeyedOperatorFactory = factory.withExpressions(computed).ofCurrentJob
 
-  /** For the physical node, which Spark's tasks may take along: without the plan below it. */
+  /** Returns the node without the plan below it, for a physical node that Spark's tasks may take along. */
   def alone: KeyedProcess = copy(child = LocalRelation(child.output))
 
   override def output: Seq[Attribute] = results
@@ -67,8 +62,8 @@ private[pillarbox] final case class KeyedProcess(
 }
 
 /**
- * State that a query starts with: rows of static data, computed when the first tasks are made. No child of
- * the node, for it is no input of the query.
+ * The state that a query starts with: rows of static data, computed when the first tasks are made. It is no
+ * child of the node, as it is no input of the query.
  */
 private[pillarbox] final case class InitialPlan(
     session: SparkSession,
@@ -77,7 +72,7 @@ private[pillarbox] final case class InitialPlan(
     layout: InitialLayout
 ) {
 
-  /** The same for plans with the same result, whatever ids their columns have: for comparison only. */
+  /** Returns the same for plans with the same result, whatever their columns' ids. For comparison only. */
   def canonicalized: InitialPlan = {
     val canonical = plan.canonicalized
     copy(
@@ -87,7 +82,7 @@ private[pillarbox] final case class InitialPlan(
     )
   }
 
-  /** The rows, of equal keys in the same of `partitions` partitions as the input of a stateful operator. */
+  /** Returns the rows, partitioned by key into `partitions` as the input of a stateful operator is. */
   def rows(partitions: Int): InitialRows =
     InitialRows(layout, SparkAdapter.partitionedRows(session, plan, keys, partitions, plan.output.last))
 }

@@ -31,7 +31,7 @@ private[pillarbox] final case class KeyedProcessBatchExec(
 
   override def outputPartitioning: Partitioning = UnknownPartitioning(child.outputPartitioning.numPartitions)
 
-  /** Initial state has to be partitioned in the same way, so that must be known. */
+  /** Initial state has to be partitioned in the same way, so the partitioning must be known. */
   override def requiredChildDistribution: Seq[Distribution] =
     (if (initial.isEmpty) ClusteredDistribution(keys)
      else StatefulOpClusteredDistribution(keys, conf.numShufflePartitions)) :: Nil
@@ -74,7 +74,7 @@ private[pillarbox] final case class KeyedProcessBatchExec(
     }
   }
 
-  /** Apart from the ids of columns, so that a plan which has it twice runs it once. */
+  /** Ignores the ids of columns, so that a plan that has the node twice runs it once. */
   override protected def doCanonicalize(): SparkPlan =
     copy(node = node.canonicalized.asInstanceOf[KeyedProcess], child = child.canonicalized)
 

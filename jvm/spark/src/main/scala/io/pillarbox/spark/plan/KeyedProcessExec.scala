@@ -2,6 +2,7 @@ package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.checkpoint._
 import io.pillarbox.spark.keyed._
+import io.pillarbox.spark.state.StateReport
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.rdd.RDD
@@ -16,10 +17,10 @@ import org.apache.spark.sql.pillarbox.Spark41._
 import org.apache.spark.sql.pillarbox.{SparkAdapter, StatePartition, StatefulExec}
 
 /**
- * Runs `node` on a stream: a stateful operator like Spark's own, with state of ours.
+ * Runs `node` on a stream: a stateful operator with state of this library.
  *
- * State info and watermarks come from the query's IncrementalExecution. Another micro-batch without input is
- * asked for only when a timer is due.
+ * State info and watermarks come from the query's IncrementalExecution. The node asks for a micro-batch
+ * without input only when a timer is due.
  */
 private[pillarbox] final case class KeyedProcessExec(
     node: KeyedProcess,
@@ -30,10 +31,7 @@ private[pillarbox] final case class KeyedProcessExec(
 ) extends StatefulExec {
   import node.{hasWatermark, initial, keys, orderBy, results, spec, timestamp}
 
-  /**
-   * When the next timers are due, and whose state counts; of two jobs that run the same micro-batch the last
-   * one's is still open.
-   */
+  /** The next timers and accepted attempts. Of two jobs for a micro-batch, the last one's state is open. */
   @transient private lazy val reports =
     PartitionReports.register[DueTimes](sparkContext, keepsFirst = false)
 
@@ -41,7 +39,7 @@ private[pillarbox] final case class KeyedProcessExec(
 
   override def shortName: String = KeyedProcessExec.ShortName
 
-  /** Spark's would be there for any form, with a second "number of output rows" that nobody counts. */
+  /** Spark's own would come for any form, with a second "number of output rows" that nobody counts. */
   override protected val pythonMetrics: Map[String, SQLMetric] =
     KeyedMetrics.ofPython(node.factory, sparkContext)
 
@@ -65,7 +63,7 @@ private[pillarbox] final case class KeyedProcessExec(
     }
 
   /**
-   * Asked between micro-batches. Event-time timers are due by the watermark to come, processing-time timers
+   * Called between micro-batches. Event-time timers are due by the watermark to come, processing-time timers
    * by the clock that the next micro-batch will be stamped with.
    */
   override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean =
@@ -102,7 +100,7 @@ private[pillarbox] final case class KeyedProcessExec(
       eventTimeWatermarkForEviction.map(ms => s"eviction=$ms")
 
   override protected def doExecute(): RDD[InternalRow] = {
-    // Spark's classes make metrics lazily; here is the last moment on the driver.
+    // Spark's classes make metrics lazily, and this is the last moment on the driver.
     val sqlMetrics = metrics
     val info = getStateInfo
     val versions = PartitionVersions.of(info, checkpointReport.withIds, reports, hadoopConf)
@@ -134,7 +132,7 @@ private[pillarbox] final case class KeyedProcessExec(
       results.indexWhere(_.metadata.contains(EventTimeWatermark.delayKey)),
       partition => StatePartition(info.checkpointLocation, info.operatorId, partition, info.queryRunId),
       versions.bases,
-      KeyedReport(reports, checkpointReport),
+      StateReport(reports, checkpointReport),
       StatePartition.locator(session)
     )
   }
@@ -144,7 +142,6 @@ private[pillarbox] final case class KeyedProcessExec(
   private def watermarkOf(known: Option[Long]): Long =
     known.filter(_ => hasWatermark).fold(Long.MinValue)(DueTimes.watermark)
 
-  /** Apart from the ids of columns, so that a plan which has it twice runs it once. */
   override protected def doCanonicalize(): SparkPlan =
     copy(node = node.canonicalized.asInstanceOf[KeyedProcess], child = child.canonicalized)
 
@@ -153,6 +150,6 @@ private[pillarbox] final case class KeyedProcessExec(
 
 private[pillarbox] object KeyedProcessExec {
 
-  /** What the query's progress and the operator's metadata in the checkpoint call it. */
+  /** The operator's name in the query's progress and in the checkpoint's metadata. */
   final val ShortName = "pillarboxKeyedProcess"
 }

@@ -6,12 +6,11 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.pillarbox.Spark41.StatefulOperatorStateInfo
 
 /**
- * Which version of each partition a micro-batch starts from.
+ * The version of each partition that a micro-batch starts from.
  *
  * @param run
- *   number of the run of the query; None where Spark names the attempts (state-store checkpoint format 2)
- * @param bases
- *   by partition
+ *   the number of the query's run; None where Spark names the attempts (state-store checkpoint format 2)
+ * @param bases the versions by partition
  */
 private[plan] final case class PartitionVersions(run: Option[Long], bases: Int => StateVersion)
 
@@ -26,12 +25,10 @@ private[plan] object PartitionVersions {
   }
 
   /**
-   * On the driver, before a micro-batch runs.
+   * Returns the versions before a micro-batch runs. On the driver.
    *
-   * @param withIds
-   *   whether Spark names the attempts
-   * @param reports
-   *   where the tasks will tell who they are
+   * @param withIds true if Spark names the attempts
+   * @param reports the reports in which the tasks will name themselves
    */
   def of(
       info: StatefulOperatorStateInfo,

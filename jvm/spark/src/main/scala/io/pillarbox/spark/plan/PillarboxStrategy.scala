@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.pillarbox.{RealTimeMode, RestartWakeUp, SparkAdapter}
 
-/** Plans our logical nodes. */
+/** Plans the library's logical nodes. */
 private[pillarbox] object PillarboxStrategy extends SparkStrategy {
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
@@ -27,11 +27,10 @@ private[pillarbox] object PillarboxStrategy extends SparkStrategy {
   }
 
   /**
-   * Makes `session` plan our nodes, and the sessions cloned from it (each streaming query clones one); and
-   * watches its streaming queries if `node` is of such.
+   * Makes `session` plan the library's nodes, and so the sessions cloned from it, as each streaming query
+   * clones one. Watches its streaming queries if `node` belongs to one.
    *
-   * @throws IllegalArgumentException
-   *   for a setting `spark.pillarbox.*` that has no meaning
+   * @throws IllegalArgumentException for a setting `spark.pillarbox.*` that has no meaning
    */
   def register(session: SparkSession, node: LogicalPlan): Unit = {
     PillarboxConf.check(SparkAdapter.sqlConf(session))
@@ -44,9 +43,9 @@ private[pillarbox] object PillarboxStrategy extends SparkStrategy {
   }
 
   /**
-   * Lets timers and calls wake the queries of `session`, and refuses those that can't run, if `plan`, which
-   * it has analysed, is that of a stream with our nodes. They may have come by a view of another session. A
-   * session that is watched stays in memory as long as the application, so others are not.
+   * Watches the queries of `session`, so that timers and calls wake them and those that can't run are
+   * refused, if the analysed `plan` is a stream with the library's nodes, which may come by a view of another
+   * session. Other sessions are not watched, since a watched one stays in memory as long as the application.
    */
   def watch(session: SparkSession, plan: LogicalPlan): Unit =
     if (plan.isStreaming && StreamHooks.concerns(plan) && !SparkAdapter.isOfQuery(session))

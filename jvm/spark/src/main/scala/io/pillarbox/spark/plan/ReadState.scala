@@ -8,14 +8,14 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan, Statistics}
 import org.apache.spark.sql.execution.LeafExecNode
 
-/** The rows of stored state. Equal for the same version of the same state: so it is found in the cache. */
+/** The rows of stored state. Nodes for the same version of a state are equal, so the cache finds them. */
 private[pillarbox] final case class ReadState(reader: StateReader, output: Seq[Attribute])
     extends LeafNode
     with MultiInstanceRelation {
 
   override def newInstance(): LogicalPlan = copy(output = output.map(_.newInstance()))
 
-  /** Not known before it is read. */
+  /** The size is unknown before the state is read. */
   override def computeStats(): Statistics = Statistics(sizeInBytes = conf.defaultSizeInBytes)
 
   override protected def stringArgs: Iterator[Any] = Iterator(reader.address)

@@ -11,7 +11,7 @@ import org.apache.spark.sql.pillarbox.{MicroBatches, RealTimeMode, SourceContext
 /** Async I/O in real-time mode: a function over a partition, whose rows leave when their calls end. */
 private object RealTimeCalls {
 
-  /** On the driver, when a micro-batch of a query in real-time mode is planned. */
+  /** Plans the node. On the driver, when a micro-batch of a query in real-time mode is planned. */
   def plan(node: AsyncIO, child: SparkPlan): SparkPlan = {
     if (node.by.nonEmpty) throw OperatorNote.refused("REAL_TIME_BY", node.spec.operator)
     val session = SparkSession.active

@@ -12,10 +12,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.pillarbox.{QueryHooks, QueryState, Spark41, StartingQuery}
 import org.apache.spark.sql.streaming.Trigger
 
-/**
- * Refuses streaming queries that can't do what our nodes promise, and wakes and ends what goes on beside
- * them.
- */
+/** Refuses streaming queries that can't keep the nodes' promises; wakes queries, and cleans up after them. */
 private[plan] object StreamHooks extends QueryHooks {
 
   override def concerns(plan: LogicalPlan): Boolean =
@@ -39,7 +36,7 @@ private[plan] object StreamHooks extends QueryHooks {
     }
   }
 
-  /** Spark would refuse these too, in words that name no option. */
+  /** Refuses these before Spark does, whose message names no option. */
   private def checkAgainstCheckpoint(query: StartingQuery, carrying: Seq[AsyncIO]): Unit =
     if (query.nextBatch > 0) {
       val stored = StoredOperators.in(query.state, query.hadoopConf).filter(_._2.carriesCalls)

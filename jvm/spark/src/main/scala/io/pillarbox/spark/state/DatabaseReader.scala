@@ -1,7 +1,6 @@
 package io.pillarbox.spark.state
 
-import java.io.{BufferedInputStream, BufferedOutputStream, ByteArrayInputStream, ByteArrayOutputStream}
-import java.io.{InputStream, OutputStream}
+import java.io.{BufferedInputStream, ByteArrayInputStream, ByteArrayOutputStream, InputStream}
 import java.nio.file.{Files, Path => LocalPath}
 
 import io.pillarbox.spark.checkpoint._
@@ -10,8 +9,7 @@ import org.apache.spark.sql.pillarbox.{LocalFolder, LocalFolders}
 /**
  * The files of a database on the local disk, from a snapshot.
  *
- * @param timersInside
- *   whether it has the timers too
+ * @param timersInside true if it has the timers, too
  */
 private[pillarbox] final case class LocalDatabase(folder: LocalFolder, timersInside: Boolean)
 
@@ -23,7 +21,7 @@ private[state] final class DatabaseReader(
 ) {
   private val tables = new SharedTables(folder.path, folder.conf)
 
-  /** @throws io.pillarbox.state.StateException if a file is missing or damaged; its name is in the message */
+  /** @throws io.pillarbox.state.StateException if a file is missing or damaged, with its name */
   def read(file: StateFile): DatabaseReader.Opened = {
     val source = folder.pathOf(file).toString
     var manifest: DatabaseManifest = null
@@ -35,14 +33,7 @@ private[state] final class DatabaseReader(
     }
     val local = download(manifest, source)
     val database = LocalDatabase(local, manifest.timersInside)
-    val adopted =
-      try adopt(database)
-      catch {
-        case e: Throwable =>
-          local.close()
-          throw e
-      }
-    adopted match {
+    closingIfFails(local)(adopt(database)) match {
       case Some(state) =>
         if (!manifest.timersInside)
           closingIfFails(state)(state.timers.restore(new ByteArrayInputStream(timers.toByteArray), source))
@@ -54,18 +45,14 @@ private[state] final class DatabaseReader(
 
   private def download(manifest: DatabaseManifest, source: String): LocalFolder = {
     val local = LocalFolders.create("rocksdb")
-    try {
+    closingIfFails(local) {
       manifest.tables.foreach(tables.fetch(_, local.path, source))
       manifest.small.foreach { case (name, content) => Files.write(local.path.resolve(name), content) }
-      local
-    } catch {
-      case e: Throwable =>
-        local.close()
-        throw e
     }
+    local
   }
 
-  /** Goes through the portable format, by way of the local disk. */
+  /** Copies the content in the portable format, by way of the local disk. */
   private def converted(database: LocalDatabase, timers: Array[Byte], source: String): PartitionState = {
     val target = empty()
     closingIfFails(target) {
@@ -74,8 +61,9 @@ private[state] final class DatabaseReader(
         val (content, due) = (scratch.path.resolve("state"), scratch.path.resolve("timers"))
         val opened = StateBackends.overDatabase(target.backend.keySerializer, database)
         try {
-          writeTo(content)(opened.backend.snapshot(_): Unit)
-          if (database.timersInside) writeTo(due)(opened.timers.snapshot) else Files.write(due, timers): Unit
+          LocalFolders.write(content)(opened.backend.snapshot(_): Unit)
+          if (database.timersInside) LocalFolders.write(due)(opened.timers.snapshot)
+          else Files.write(due, timers): Unit
         } finally opened.close()
         readFrom(content)(target.backend.restore(_, source))
         readFrom(due)(target.timers.restore(_, source))
@@ -84,19 +72,13 @@ private[state] final class DatabaseReader(
     target
   }
 
-  private def closingIfFails(state: PartitionState)(action: => Unit): Unit =
+  private def closingIfFails[A](resource: AutoCloseable)(action: => A): A =
     try action
     catch {
       case e: Throwable =>
-        state.close()
+        resource.close()
         throw e
     }
-
-  private def writeTo(file: LocalPath)(content: OutputStream => Unit): Unit = {
-    val out = new BufferedOutputStream(Files.newOutputStream(file))
-    try content(out)
-    finally out.close()
-  }
 
   private def readFrom(file: LocalPath)(content: InputStream => Unit): Unit = {
     val in = new BufferedInputStream(Files.newInputStream(file))
@@ -107,7 +89,7 @@ private[state] final class DatabaseReader(
 
 private[state] object DatabaseReader {
 
-  /** @param tables of the database that are in the checkpoint, by their local names */
+  /** @param tables the tables of the database that are in the checkpoint, by their local names */
   final case class Opened(
       state: PartitionState,
       tables: Map[String, SharedFile],

@@ -8,7 +8,7 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.{Encoder, Row}
 
 /**
- * Objects as values of state, for functions in Scala and Java: stored in Spark's binary format.
+ * Stores objects as values of state in Spark's binary format, for functions in Scala and Java.
  *
  * A later version of a function may add nullable fields and widen numbers; see [[RowEvolution]].
  */
@@ -16,12 +16,12 @@ private[pillarbox] abstract class EncodedSerializer[T](schema: StructType) exten
   private val rows = new UnsafeRowSerializer(schema)
   @transient private lazy val fromShown = UnsafeRowSerializer.fromShown(schema)
 
-  /** The row may be reused for the next object. */
+  /** Returns the object as a row, which may be reused for the next object. */
   protected def encode(value: T): UnsafeRow
 
   protected def decode(row: UnsafeRow): T
 
-  /** The object of what Spark shows of it, as Catalyst has it; see [[UnsafeRowSerializer.shownType]]. */
+  /** Returns the object for Catalyst's form of what Spark shows; see [[UnsafeRowSerializer.shownType]]. */
   final def ofShown(shown: Any): T = decode(fromShown(shown))
 
   override final def serialize(value: T, out: OutputView): Unit = rows.serialize(encode(value), out)
@@ -41,7 +41,7 @@ private[pillarbox] abstract class EncodedSerializer[T](schema: StructType) exten
     }
 }
 
-/** `Row`s. They are not changed by anybody. */
+/** Stores `Row`s, which nobody changes. */
 private[pillarbox] final class RowSerializer(schema: StructType) extends EncodedSerializer[Row](schema) {
   @transient private lazy val toCatalyst = CatalystTypeConverters.createToCatalystConverter(schema)
   @transient private lazy val toScala = CatalystTypeConverters.createToScalaConverter(schema)
@@ -59,10 +59,10 @@ private[pillarbox] final class RowSerializer(schema: StructType) extends Encoded
   override def copy(value: Row): Row = value
 }
 
-/** Beans, case classes, tuples: what Spark has an encoder for. */
+/** Stores objects that Spark has an encoder for: beans, case classes, tuples. */
 private[pillarbox] final class ObjectSerializer[T](encoder: Encoder[T])
     extends EncodedSerializer[T](encoder.schema) {
-  // Made anew where the serializer arrives: Spark's expressions of collections don't travel before they are
+  // Made anew after each transfer: Spark's expressions of collections can't be serialized before they are
   // resolved.
   @transient private lazy val expressions = encoderFor(encoder)
   @transient private lazy val toInternal = expressions.createSerializer()

@@ -12,21 +12,18 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.types._
 
 /**
- * What is known of the rows of initial state, in each of which the key columns come first.
+ * The layout of the rows of initial state, whose first columns are the keys.
  *
- * @param columns
- *   of the rows: the keys, then one for each of `states`, then one that rows are sorted by
- * @param states
- *   what each column after the keys holds
+ * @param columns the columns of the rows: the keys, then one for each of `states`, then one to sort by
+ * @param states the content of each column after the keys
  */
 private[pillarbox] final case class InitialLayout(columns: Seq[Attribute], states: Seq[InitialColumn])
 
 /**
  * A column of initial state.
  *
- * @param state
- *   the name of the state, or that which stands for the timers
- * @param isEntry whether it is a struct of `value`, `timestamp`, and a map's `map_key`, as stored state is
+ * @param state the name of the state, or [[InitialState.Timers]]
+ * @param isEntry true for a struct of `value`, `timestamp`, and a map's `map_key`, as stored state is
  *   read, one row an entry; otherwise all that a key has in the state
  */
 private[pillarbox] final case class InitialColumn(
@@ -34,10 +31,10 @@ private[pillarbox] final case class InitialColumn(
     @JsonProperty("entry") isEntry: Boolean = false
 )
 
-/** Initial state on its way to the tasks of the first micro-batch, partitioned as their input is. */
+/** Initial state for the tasks of the first micro-batch, partitioned as their input is. */
 private[pillarbox] final case class InitialRows(layout: InitialLayout, rows: RDD[InternalRow])
 
-/** What kind of state takes the values of an initial state. */
+/** The kind of state that takes the values of an initial state. */
 private[pillarbox] sealed trait InitialKind
 
 private[pillarbox] object InitialKind {
@@ -47,12 +44,10 @@ private[pillarbox] object InitialKind {
 }
 
 /**
- * A state of an operator, as initial values get into it.
+ * A state of an operator that takes initial values.
  *
- * @param valueType
- *   of the value, accumulator, element or entry, as Catalyst has it
- * @param mapKeyType
- *   of a map's keys, else null
+ * @param valueType Catalyst's type of the value, accumulator, element or entry
+ * @param mapKeyType Catalyst's type of a map's keys, else null
  * @param write takes a map's key (or null), a value for the current key, and its time in milliseconds,
  *   Unknown for a write that happens now
  */
@@ -63,7 +58,7 @@ private[pillarbox] final case class InitialTarget(
     write: (Any, Any, Long) => Unit
 ) {
 
-  /** All that a key can have in it. */
+  /** The type of all that a key can have in it. */
   def wholeType: DataType = kind match {
     case InitialKind.Value => valueType
     case InitialKind.List => ArrayType(valueType)
@@ -101,10 +96,10 @@ private[pillarbox] object InitialTarget {
 
 private[pillarbox] object InitialState {
 
-  /** Stands for the timers, where the name of a state is asked for. */
+  /** The name that stands for the timers, in the place of a state's. */
   final val Timers = StateNames.Reserved + "timers"
 
-  /** A clock by the name that it has in DataFrames and in Python. */
+  /** The name of a time domain in DataFrames and in Python. */
   def nameOf(domain: TimeDomain): String = domain.name.toLowerCase(Locale.ROOT)
 
   private[pillarbox] def domainOf(name: String): Option[TimeDomain] =

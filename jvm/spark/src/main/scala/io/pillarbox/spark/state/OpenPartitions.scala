@@ -7,36 +7,36 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.pillarbox.StatePartition
 
 /**
- * What an executor keeps open of stateful operators between micro-batches, by partition. The task that checks
- * something out has it alone, and checks it in once its next version is committed. Thread-safe.
+ * The objects of stateful operators that an executor keeps open between micro-batches, by partition. A task
+ * that checks one out has it alone, and checks it in once its next version is committed. Thread-safe.
  */
 private[pillarbox] abstract class OpenPartitions[A <: AnyRef] {
   protected val idle = new ConcurrentHashMap[StatePartition, A]
 
-  /** Ends what this executor has no use for any more. */
+  /** Closes an object that this executor does not need any more. */
   protected def discard(open: A): Unit
 
-  /** Ends what another attempt left. */
+  /** Closes an object that another attempt has left. */
   protected def replaced(old: A, open: A): Unit
 
-  /** What is open and idle of a partition, whatever its version. */
+  /** Removes the idle object of a partition, whatever its version. */
   protected def take(partition: StatePartition): Option[A] = Option(idle.remove(partition))
 
-  /** What has just been committed. */
+  /** Adds an object whose version has just been committed. */
   def checkIn(partition: StatePartition, open: A): Unit = {
     val old = idle.put(partition, open)
     if (old != null) replaced(old, open)
   }
 
-  /** Those that are here and idle. */
+  /** The partitions of the idle objects. */
   def partitions: Seq[StatePartition] = idle.keySet.asScala.toSeq
 
-  /** What is open and idle is of use: asked now and then. */
+  /** Called now and then for an idle object that is still needed. */
   def isOfUse(open: A): Unit = ()
 
-  /** Asks so of a partition that is here. */
+  /** Calls `isOfUse` for a partition that is here. */
   def keep(partition: StatePartition): Unit = Option(idle.get(partition)).foreach(isOfUse)
 
-  /** Frees what this executor has no use for any more. */
+  /** Removes and closes the object of a partition. */
   def unload(partition: StatePartition): Unit = take(partition).foreach(discard)
 }

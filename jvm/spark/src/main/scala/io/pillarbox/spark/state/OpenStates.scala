@@ -6,16 +6,15 @@ import io.pillarbox.spark.checkpoint.{SharedFile, StateVersion}
 import org.apache.spark.sql.pillarbox.StatePartition
 
 /**
- * The state that this executor keeps open between micro-batches. A task whose commit fails closes it, so what
- * is in here is always exactly some committed version. Thread-safe.
+ * The state that this executor keeps open between micro-batches. A task whose commit fails closes its state,
+ * so each state here is exactly a committed version. Thread-safe.
  */
 private[pillarbox] object OpenStates extends OpenPartitions[VersionedState] {
 
   /**
-   * The state of `partition` at `version`, if it is open and idle. State of any other version is closed.
+   * Returns the idle state of `partition` at `version`. State of any other version is closed.
    *
-   * @throws InterruptedException
-   *   if interrupted while a snapshot is taken of it; it stays open and idle then
+   * @throws InterruptedException if interrupted while a snapshot is taken of it; it stays open and idle then
    */
   def checkOut(partition: StatePartition, version: StateVersion): Option[VersionedState] =
     take(partition).flatMap { state =>
@@ -26,7 +25,7 @@ private[pillarbox] object OpenStates extends OpenPartitions[VersionedState] {
       }
     }
 
-  /** Waits until no snapshot is being taken, before the state leaves: an interrupt must not lose it. */
+  /** Waits until no snapshot is being taken, before the state is removed: an interrupt must not lose it. */
   override protected def take(partition: StatePartition): Option[VersionedState] =
     Option(idle.get(partition)).flatMap { state =>
       state.awaitReserve()
@@ -39,9 +38,7 @@ private[pillarbox] object OpenStates extends OpenPartitions[VersionedState] {
 
   override protected def discard(state: VersionedState): Unit = state.close()
 
-  /**
-   * Runs `action` on idle state; a task that wants to check it out meanwhile waits. False if it isn't idle.
-   */
+  /** Runs `action` on idle state, while a task that checks it out waits. False if it is not idle. */
   private[state] def whileIdle(partition: StatePartition)(action: VersionedState => Unit): Boolean = {
     val state = idle.get(partition)
     state != null && state.reserve() && {
@@ -56,12 +53,10 @@ private[pillarbox] object OpenStates extends OpenPartitions[VersionedState] {
 }
 
 /**
- * Open state with the version that it is of.
+ * Open state with its version.
  *
- * @param deltas
- *   committed since the last snapshot
- * @param tables
- *   files of its database that the last snapshot left in the checkpoint, by their local names
+ * @param deltas the deltas committed since the last snapshot
+ * @param tables the files of its database that the last snapshot left in the checkpoint, by their local names
  */
 private[pillarbox] final class VersionedState(
     val state: PartitionState,

@@ -8,13 +8,11 @@ import io.pillarbox.timer._
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /**
- * State and timers of one partition, with the clocks they go by. Stays open in the executor between
- * micro-batches; one task at a time uses it, and takes it over by [[takeOver]].
+ * The state and timers of one partition, with their clocks. It stays open in the executor between
+ * micro-batches; one task at a time uses it, after [[takeOver]].
  *
- * @param trackChanges
- *   whether changes can be committed
- * @param timersInDatabase
- *   whether the timers are kept in the database of the state
+ * @param trackChanges true if changes can be committed
+ * @param timersInDatabase true if the timers are in the database of the state
  */
 private[pillarbox] final class PartitionState(
     makeBackend: StateClock => KeyedStateBackend[UnsafeRow],
@@ -34,13 +32,13 @@ private[pillarbox] final class PartitionState(
     trackChanges
   )
 
-  /** What the operator keeps from one micro-batch to the next. */
+  /** The object that the operator keeps from one micro-batch to the next, or null. */
   var kept: AutoCloseable = _
 
-  /** Whether the function of this query was opened on it, and so its states are known and in order. */
+  /** True once the function of this query was opened on it, and its states were checked. */
   var isClaimed = false
 
-  /** Makes the calling thread the one that uses it. */
+  /** Makes the calling thread the owner. */
   def takeOver(): Unit = backend.takeOwnership()
 
   def dueTimes: DueTimes =

@@ -6,13 +6,13 @@ import org.apache.spark.sql.pillarbox.LosslessTypes
 import org.apache.spark.sql.types._
 
 /**
- * How rows of an older schema become rows of a newer one: fields are matched by name; a new field must be
- * nullable and is null; a number may become one of a type that holds all numbers of its own. In arrays and
- * maps nulls may be allowed, and nothing else. Anything else is refused, with both schemas in the reason.
+ * Converts rows of an older schema to a newer one. Fields are matched by name; a new field must be nullable
+ * and is null; a number may become one of a type that holds all numbers of its own. In arrays and maps nulls
+ * may be allowed, and nothing else. Any other change is refused, with both schemas in the reason.
  */
 private[pillarbox] object RowEvolution {
 
-  /** Whether rows of `old` can be read as rows of `now`. */
+  /** Tells if rows of `old` can be read as rows of `now`. */
   def between(old: StructType, now: StructType): Compatibility[UnsafeRow] =
     convert(
       old,

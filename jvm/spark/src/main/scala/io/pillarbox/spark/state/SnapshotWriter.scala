@@ -1,23 +1,23 @@
 package io.pillarbox.spark.state
 
-import java.io.{BufferedOutputStream, OutputStream}
 import java.nio.file.{Files, Path => LocalPath}
 
 import scala.jdk.CollectionConverters._
 
 import io.pillarbox.spark.checkpoint._
 import io.pillarbox.state.rocksdb.RocksDBKeyedStateBackend
+import org.apache.spark.sql.pillarbox.LocalFolders
 
 /**
  * A snapshot of open state, in two steps: [[SnapshotWriter.take]] copies it to the local disk, while nobody
- * else uses it; [[upload]] brings it to the checkpoint, while the next micro-batch runs.
+ * else uses it; [[upload]] copies it to the checkpoint, while the next micro-batch runs.
  *
- * Of a database the first step only makes hard links, and the second only copies the tables that are not
- * there yet.
+ * With a database the first step only makes hard links, and the second copies only the tables that the
+ * checkpoint does not have yet.
  */
 private[state] sealed abstract class SnapshotWriter(val version: StateVersion) {
 
-  /** Writes the snapshot's file; which tables of the database are in the checkpoint then. */
+  /** Writes the snapshot's file. Returns the tables of the database that are in the checkpoint then. */
   def upload(folder: StateFolder, tables: SharedTables): Map[String, SharedFile]
 
   protected def file(kind: StateFileKind): StateFile = StateFile(kind, version.number, version.id)
@@ -26,10 +26,9 @@ private[state] sealed abstract class SnapshotWriter(val version: StateVersion) {
 private[state] object SnapshotWriter {
 
   /**
-   * By the thread that has the state alone.
+   * Copies state to the local disk. The calling thread has the state alone.
    *
-   * @param local
-   *   an empty folder
+   * @param local an empty folder
    */
   def take(versioned: VersionedState, local: LocalPath): SnapshotWriter = {
     val (state, version) = (versioned.state, versioned.version)
@@ -38,11 +37,11 @@ private[state] object SnapshotWriter {
     state.backend match {
       case database: RocksDBKeyedStateBackend[_] =>
         if (state.timersInDatabase) state.timers.flush()
-        else writeTo(local.resolve(Timers))(state.timers.snapshot)
+        else LocalFolders.write(local.resolve(Timers))(state.timers.snapshot)
         database.checkpoint(local.resolve(Database))
         new OfDatabase(version, header, local, versioned.tables)
       case backend =>
-        writeTo(local.resolve(Whole)) { out =>
+        LocalFolders.write(local.resolve(Whole)) { out =>
           StateFileFormat.write(out, header)(backend.snapshot(_): Unit)(state.timers.snapshot)
         }
         new Portable(version, local)
@@ -52,12 +51,6 @@ private[state] object SnapshotWriter {
   private final val Timers = "timers"
   private final val Database = "database"
   private final val Whole = "snapshot"
-
-  private def writeTo(file: LocalPath)(content: OutputStream => Unit): Unit = {
-    val out = new BufferedOutputStream(Files.newOutputStream(file), 1 << 16)
-    try content(out)
-    finally out.close()
-  }
 
   private final class Portable(version: StateVersion, local: LocalPath) extends SnapshotWriter(version) {
 
@@ -89,7 +82,7 @@ private[state] object SnapshotWriter {
       shared.map(table => table.local -> table).toMap
     }
 
-    /** A name means one content for the whole life of a database, copies of it included. */
+    /** Within the life of a database, copies of it included, a name means one content. */
     private def sharedOf(table: LocalPath, tables: SharedTables): SharedFile =
       known
         .get(table.getFileName.toString)

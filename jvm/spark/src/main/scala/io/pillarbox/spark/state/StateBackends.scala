@@ -14,13 +14,13 @@ import org.apache.spark.sql.types.{StructField, StructType}
 /** Makes empty state of a partition, kept in an executor. */
 private[pillarbox] object StateBackends {
 
-  /** How many key groups state is divided into; on disk, so never to be changed. */
+  /** The number of key groups that state is divided into. The stored format has it, so it never changes. */
   final val MaxKeyGroups = 128
 
-  /** Spark decides which key is in which partition, so any partition can have keys of any key group. */
+  /** Spark assigns keys to partitions, so any partition can have keys of any key group. */
   private val AllKeyGroups = KeyGroupRange(0, MaxKeyGroups - 1)
 
-  /** For a batch: one key at a time, nothing is ever committed. */
+  /** Makes state for a batch: one key at a time, and nothing is ever committed. */
   def forBatch(keySchema: StructType): PartitionState = new PartitionState(
     clock =>
       new HeapKeyedStateBackend(
@@ -37,14 +37,11 @@ private[pillarbox] object StateBackends {
   )
 
   /**
-   * For a stream.
+   * Makes state for a stream.
    *
-   * @param memoryLimit
-   *   of all RocksDB databases of the process, in bytes
-   * @param from
-   *   a database to go on with; see [[canAdopt]]
-   * @param clockBehind
-   *   how far the batch's time is behind the machine's, in milliseconds
+   * @param memoryLimit the limit of all RocksDB databases of the process, in bytes
+   * @param from a database to go on with; see [[canAdopt]]
+   * @param clockBehind the time by which the batch's clock is behind the machine's, in milliseconds
    */
   def forStream(
       storage: StateStorage,
@@ -55,7 +52,7 @@ private[pillarbox] object StateBackends {
   ): PartitionState =
     make(storage.state, storage.timers, keySerializer(keySchema), memoryLimit, from, clockBehind)
 
-  /** For reading what a stream left, whatever kept it; over its database, if it has left one. */
+  /** Makes state to read what a stream has left, whatever kept it; on its database, if it has left one. */
   def forReading(
       keySchema: StructType,
       memoryLimit: Long,
@@ -65,11 +62,11 @@ private[pillarbox] object StateBackends {
     make(StorageKind.RocksDB, timers, keySerializer(keySchema), memoryLimit, from)
   }
 
-  /** Whether state is kept as in this database. */
+  /** True if state is kept as in this database. */
   def canAdopt(storage: StateStorage, database: LocalDatabase): Boolean =
     storage.state == StorageKind.RocksDB && (storage.timers == StorageKind.RocksDB) == database.timersInside
 
-  /** Over a database, to read its content out. */
+  /** Makes state on a database, to read its content. */
   def overDatabase(keys: TypeSerializer[UnsafeRow], database: LocalDatabase): PartitionState = {
     val timers = if (database.timersInside) StorageKind.RocksDB else StorageKind.Heap
     make(StorageKind.RocksDB, timers, keys, RocksDBConfig(database.folder.path).memoryLimit, Some(database))
@@ -111,10 +108,7 @@ private[pillarbox] object StateBackends {
     }
   }
 
-  /**
-   * Of keys by their types alone: names may change from one run of a query to the next, and whether nulls
-   * occur.
-   */
+  /** Makes the serializer from the keys' types alone: names and nullability may change between two runs. */
   private def keySerializer(keySchema: StructType): UnsafeRowSerializer = {
     val positional = keySchema.zipWithIndex.map { case (key, at) => StructField(s"_${at + 1}", key.dataType) }
     new UnsafeRowSerializer(SparkAdapter.asNullable(StructType(positional)))
@@ -137,7 +131,7 @@ private[pillarbox] object StateBackends {
       }
   }
 
-  /** What is to be closed after the backend: databases, then folders. */
+  /** The resources to close after the backend: databases, then folders. */
   private final class Closing {
     private var resources = List.empty[AutoCloseable]
 
@@ -150,7 +144,7 @@ private[pillarbox] object StateBackends {
 
     def first(resource: AutoCloseable): Unit = resources = resource :: resources
 
-    /** Closes all of them, whatever becomes of one. */
+    /** Closes all of them, even if one fails. */
     def run(): Unit = while (resources.nonEmpty) {
       val first = resources.head
       resources = resources.tail

@@ -9,11 +9,10 @@ import org.slf4j.LoggerFactory
 /**
  * Builds the state of a version from files.
  *
- * A damaged snapshot is passed over if the deltas before and after it are still there; a damaged delta is an
+ * A damaged snapshot is passed over if the deltas before and after it still exist; a damaged delta is an
  * error that names the file.
  *
- * @param empty
- *   makes empty state
+ * @param empty makes empty state
  * @param adopt opens state on the files of a database, which it takes over, or leaves it alone and says None:
  *   then the content goes into empty state
  */
@@ -47,7 +46,7 @@ private[pillarbox] final class StateLoader(
     }
   }
 
-  /** If what a snapshot was made from is gone, the snapshot's damage is the error to tell of. */
+  /** Throws the damage of a snapshot if the files that it was made from are gone. */
   private def withoutSnapshot(damage: Throwable)(load: => VersionedState): VersionedState =
     try load
     catch {
@@ -56,7 +55,7 @@ private[pillarbox] final class StateLoader(
         throw damage
     }
 
-  /** State on its way, file by file. */
+  /** State that is being loaded, file by file. */
   private final class Loading {
     private var state: PartitionState = _
     var reading = Option.empty[StateFile]
@@ -83,7 +82,7 @@ private[pillarbox] final class StateLoader(
       entries = header.entries
     }
 
-    /** Changes of elements of lists go by their numbers, which another attempt may have given otherwise. */
+    /** Changes of list elements go by their numbers, which another attempt may have assigned differently. */
     private def replaced(file: StateFile, header: StateFileFormat.Header) = new StateRestoreException(
       "STATE_FILE_REPLACED",
       s"${folder.pathOf(file)} goes on from the state that attempt ${header.base.getOrElse("none")} of a " +

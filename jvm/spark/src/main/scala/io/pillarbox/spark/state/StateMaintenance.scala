@@ -11,9 +11,9 @@ import org.apache.spark.sql.pillarbox.{LocalFolders, StatePartition}
 import org.slf4j.LoggerFactory
 
 /**
- * What is done to state in the background: snapshots, deletion of files that no version needs, and closing
- * what this executor does not need any more. A failure is logged and the work is tried again at its next
- * occasion.
+ * The work on state in the background: snapshots, deletion of files that no version needs, and closing of
+ * state that this executor does not need any more. A failure is logged, and the work is tried again at its
+ * next occasion.
  */
 private[pillarbox] object StateMaintenance {
   private val log = LoggerFactory.getLogger(getClass)
@@ -27,33 +27,29 @@ private[pillarbox] object StateMaintenance {
   }
   private lazy val executor = Executors.newSingleThreadScheduledExecutor(threads)
 
-  /** Looks for state to close every `intervalMs`, from the first call on. */
+  /** Starts to look for state to close every `intervalMs`. Only the first call counts. */
   def start(intervalMs: Long): Unit =
     if (started.compareAndSet(false, true))
       executor.scheduleWithFixedDelay(() => unloadInactive(), intervalMs, intervalMs, TimeUnit.MILLISECONDS)
 
-  /** Looks for what of `pool` is to be closed too. */
+  /** Adds `pool` to the places where state to close is looked for. */
   def watch(pool: OpenPartitions[_], intervalMs: Long): Unit = {
     watched.add(pool)
     start(intervalMs)
   }
 
-  /** Runs `action`, which `what` names in the log if it fails, soon, on another thread. */
+  /** Runs `action` soon, on another thread. The log calls it `what` if it fails. */
   def later(what: String)(action: => Unit): Unit = inBackground(what)(action)
 
-  /** Takes a snapshot of what is open and idle, then deletes old files; soon, on another thread. */
+  /** Takes a snapshot of idle state, then deletes old files. Soon, on another thread. */
   def snapshotSoon(partition: StatePartition, settings: StateSettings): Unit =
     inBackground(s"take a snapshot of $partition")(snapshot(partition, settings))
 
   def unload(partition: StatePartition): Unit =
     inBackground(s"unload $partition")(OpenStates.unload(partition))
 
-  /** Closes state; that can take a moment. */
+  /** Closes state, which can take a moment, on another thread. */
   def close(state: VersionedState): Unit = inBackground("close state")(state.close())
-
-  /** Returns when all that was asked for before is done; for tests. */
-  private[pillarbox] def awaitDone(): Unit =
-    executor.submit((() => ()): Runnable).get(1, TimeUnit.MINUTES): Unit
 
   /** Closes the state of queries that have ended and of partitions that went elsewhere. */
   private[pillarbox] def unloadInactive(): Unit =
@@ -64,7 +60,7 @@ private[pillarbox] object StateMaintenance {
       try if (partition.isActive) pool.keep(partition) else pool.unload(partition)
       catch { case NonFatal(e) => log.warn(s"Could not unload $partition", e) }
 
-  /** State waits only while it is copied to the local disk; the upload comes after. */
+  /** State is reserved only while it is copied to the local disk; the upload comes after. */
   private def snapshot(partition: StatePartition, settings: StateSettings): Unit = {
     val local = LocalFolders.create("snapshot")
     try {

@@ -3,20 +3,20 @@ package io.pillarbox.spark.state
 import io.pillarbox.spark.task.LaneResource
 import org.apache.spark.sql.types.StructType
 
-/** Where the state of a task comes from and goes to. Inside the operator's lane. */
+/** Opens and commits the state of a task. Inside the operator's lane. */
 private[pillarbox] trait StateSource extends LaneResource {
 
-  /** The state as the last committed micro-batch left it. */
+  /** Returns the state as the last committed micro-batch has left it. */
   def open(): PartitionState
 
-  /** Makes what was changed durable, as the next version. */
+  /** Makes the changes durable, as the next version. */
   def commit(): Unit
 
-  /** Frees the state, if it was opened, unless it was committed and can be used again. */
+  /** Closes the state, if it was opened, unless it was committed and can be used again. */
   override def close(): Unit
 }
 
-/** State of a batch: empty at first, gone at the end. */
+/** The state of a batch: empty at first, gone at the end. */
 private[pillarbox] final class BatchStateSource(keySchema: StructType) extends StateSource {
   private var state: PartitionState = _
 

@@ -3,7 +3,7 @@ package io.pillarbox.spark.state
 import com.fasterxml.jackson.databind.annotation.JsonDeserialize
 import io.pillarbox.spark.base.SpecJson
 
-/** Where state or timers are kept in an executor. */
+/** The place where an executor keeps state or timers. */
 @JsonDeserialize(using = classOf[StorageKindReader])
 private[pillarbox] sealed abstract class StorageKind(val name: String)
 
@@ -17,5 +17,5 @@ private[pillarbox] object StorageKind {
 
 private final class StorageKindReader extends SpecJson.Named[StorageKind](StorageKind.of)
 
-/** What keeps the state of a partition in an executor, and what its timers. */
+/** The storage of the state of a partition in an executor, and of its timers. */
 private[pillarbox] final case class StateStorage(state: StorageKind, timers: StorageKind)

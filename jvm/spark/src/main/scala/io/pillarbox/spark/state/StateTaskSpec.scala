@@ -4,14 +4,12 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.types.StructType
 
 /**
- * What a task says of the state of its partition.
+ * The description of a partition's state for its storage.
  *
- * @param watermark
- *   of the micro-batch in milliseconds since 1970; `Long.MinValue` for none
- * @param batchTime
- *   processing time in milliseconds since 1970
- * @param metrics those of the operator, of which the ones in [[StateTaskSpec]] and Spark's own of stateful
- *   operators are counted
+ * @param watermark the watermark of the micro-batch in milliseconds since 1970; `Long.MinValue` for none
+ * @param batchTime processing time in milliseconds since 1970
+ * @param metrics
+ *   the operator's, of which those in [[StateTaskSpec]] and Spark's own of stateful operators are counted
  */
 private[pillarbox] final case class StateTaskSpec(
     storage: StateStorage,

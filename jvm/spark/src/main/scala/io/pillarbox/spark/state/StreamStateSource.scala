@@ -3,19 +3,15 @@ package io.pillarbox.spark.state
 import io.pillarbox.spark.checkpoint._
 import io.pillarbox.state.CommitSummary
 import org.apache.spark.TaskContext
-import org.apache.spark.sql.pillarbox.{StatePartition, TaskKills}
+import org.apache.spark.sql.pillarbox.{StatePartition, StatefulExec, TaskKills}
 
 /**
- * State of one partition for one micro-batch: found open in the executor, or loaded; committed as one more
- * delta.
+ * The state of a partition for one micro-batch: found open or loaded, and committed as one more delta.
  *
- * An attempt that does not come to its commit closes the state, so nothing that it changed is seen by
- * another.
+ * An attempt that does not commit closes the state, so no other attempt sees its changes.
  *
- * @param base
- *   the version that the micro-batch starts from
- * @param report
- *   tells the query what was committed
+ * @param base the version that the micro-batch starts from
+ * @param report reports commits to the query
  */
 private[pillarbox] final class StreamStateSource(
     task: StateTaskSpec,
@@ -108,7 +104,13 @@ private[pillarbox] final class StreamStateSource(
   private def millisSince(nanos: Long): Long = (System.nanoTime - nanos) / 1000000
 }
 
-/** Tells the query's driver of a commit. Task thread. */
-private[pillarbox] trait StateReport extends Serializable {
-  def committed(partition: Int, base: StateVersion, next: StateVersion, state: PartitionState): Unit
+/** Reports commits to the query's driver: the partition's next timers, and its checkpoint. Task thread. */
+private[pillarbox] final case class StateReport(
+    reports: PartitionReports[DueTimes],
+    checkpoints: StatefulExec.CheckpointReport
+) {
+  def committed(partition: Int, base: StateVersion, next: StateVersion, state: PartitionState): Unit = {
+    reports.add(partition -> PartitionReport(next.id, state.dueTimes))
+    checkpoints.add(partition, next.number, next.id, base.id)
+  }
 }

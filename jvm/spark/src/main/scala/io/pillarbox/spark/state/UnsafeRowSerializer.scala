@@ -7,7 +7,7 @@ import org.apache.spark.sql.types.{DataType, StructField, StructType}
 import org.apache.spark.unsafe.Platform
 
 /**
- * Spark's binary rows as keys and values of state: length and bytes, nothing is converted.
+ * Stores Spark's binary rows as keys and values of state: length and bytes, without conversion.
  *
  * The bytes are in the machine's byte order, as everywhere in Spark. A value that was read shares no bytes
  * with the store. Rows written with an older schema are read where [[RowEvolution]] allows it.
@@ -29,7 +29,7 @@ private[pillarbox] final class UnsafeRowSerializer(val schema: StructType) exten
 
   override def copy(row: UnsafeRow): UnsafeRow = row.copy()
 
-  /** MurmurHash3 over the bytes. */
+  /** Hashes the bytes with MurmurHash3. */
   override def hash(row: UnsafeRow): Int = row.hashCode
 
   override def equal(left: UnsafeRow, right: UnsafeRow): Boolean = left == right
@@ -48,7 +48,7 @@ private[pillarbox] object UnsafeRowSerializer {
   private[state] def snapshotOf(schema: StructType): SerializerSnapshot =
     new SerializerSnapshot(Id, 1, plain(schema).json, java.util.List.of())
 
-  /** Reads what the serializer of a row with so many fields wrote. */
+  /** Reads a row that was written with so many fields. */
   private[state] def read(in: InputView, numFields: Int): UnsafeRow = {
     val size = in.readVarInt()
     val row = new UnsafeRow(numFields)
@@ -56,26 +56,24 @@ private[pillarbox] object UnsafeRowSerializer {
     row
   }
 
-  /**
-   * What a struct of state shows to users: a plain value of the Python API travels as a struct of one column.
-   */
+  /** The type that users see: a plain value of the Python API is stored as a struct of one column. */
   private[pillarbox] def shownType(schema: StructType): DataType = schema.fields match {
     case Array(StructField("value", plain, _, _)) => plain
     case _ => schema
   }
 
-  /** Turns what is shown of such a struct into the struct again. */
+  /** Returns a function that converts a shown value to its struct. */
   private[pillarbox] def fromShown(schema: StructType): Any => UnsafeRow = {
     val toUnsafe = UnsafeProjection.create(schema)
     if (shownType(schema) eq schema) shown => toUnsafe(shown.asInstanceOf[InternalRow]).copy()
     else shown => toUnsafe(new GenericInternalRow(Array[Any](shown))).copy()
   }
 
-  /** The schema that a serializer of rows was written down with. */
+  /** Returns the schema of a stored serializer of rows. */
   private[pillarbox] def schemaOf(written: SerializerSnapshot): StructType =
     DataType.fromJson(written.parameters).asInstanceOf[StructType]
 
-  /** Metadata of columns, such as watermarks and comments, is no part of the type. */
+  /** Drops the metadata of columns, such as watermarks and comments, which is no part of the type. */
   private def plain(schema: StructType): StructType =
     StructType(schema.map(field => field.copy(metadata = org.apache.spark.sql.types.Metadata.empty)))
 }

@@ -4,20 +4,20 @@ import java.util.ArrayList
 
 import io.pillarbox.mailbox.MailSleeper
 
-/** The lanes of a task that one thread pulled last, and whose mail it runs. For that thread. */
+/** The lanes of a task that one thread pulled last, and whose mail it runs. For that thread only. */
 private[task] final class LaneGroup(thread: Thread) {
   private val lanes = new ArrayList[TaskLane]
   private val sleeper = new MailSleeper(thread)
 
   def isOfCurrentThread: Boolean = Thread.currentThread() eq thread
 
-  /** Takes a lane in, and forgets those that have ended or went to other threads. */
+  /** Adds a lane, and forgets those that have ended or went to other threads. */
   def add(lane: TaskLane): Unit = {
     lanes.removeIf(known => (known eq lane) || !known.isServedBy(this))
     lanes.add(lane): Unit
   }
 
-  /** Runs the mail of all lanes but one; whether there was any. */
+  /** Runs the mail of all lanes but one; false if there was none. */
   def runMail(except: TaskLane): Boolean =
     lanes.size > 1 && anyBut(except)(_.ifServedBy(this)(_.mailbox.runDue()))
 
@@ -31,7 +31,7 @@ private[task] final class LaneGroup(thread: Thread) {
     if (hasMail) sleeper.forget() else sleeper.sleep()
   }
 
-  /** By number, as mail may bring lanes in or out. */
+  /** Iterates by number, as mail may add or remove lanes. */
   private def anyBut(except: TaskLane)(action: TaskLane => Boolean): Boolean = {
     var any = false
     var i = 0

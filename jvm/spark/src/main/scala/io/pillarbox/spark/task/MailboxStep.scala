@@ -3,11 +3,9 @@ package io.pillarbox.spark.task
 import io.pillarbox.mailbox._
 
 /**
- * What an operator does on a mailbox while no mail is due: one default action, on the mailbox of a lane or on
- * that of a thread of its own. Mailbox thread only.
+ * The default action of an operator, on the mailbox of a lane or of its own thread. Mailbox thread only.
  *
- * @param action
- *   one small piece of work
+ * @param action one small piece of work
  */
 private[pillarbox] final class MailboxStep(mailbox: TaskMailbox, ownsMailbox: Boolean)(action: () => Unit) {
   private var controller: MailboxDefaultAction.Controller = _
@@ -19,10 +17,10 @@ private[pillarbox] final class MailboxStep(mailbox: TaskMailbox, ownsMailbox: Bo
     action()
   }
 
-  /** From within the action: it is not run until [[resume]], as there is nothing to do. */
+  /** Stops the action until [[resume]], as there is nothing to do. From within the action. */
   def suspend(): Unit = suspension = controller.suspendDefaultAction()
 
-  /** As `suspend`, as there is no room for what is to be done. */
+  /** Like `suspend`, as there is no room for a result or row. */
   def suspendForRoom(): Unit =
     suspension = controller.suspendDefaultAction(mailbox.metrics.backPressuredTime)
 

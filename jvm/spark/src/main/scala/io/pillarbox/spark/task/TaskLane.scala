@@ -8,8 +8,8 @@ import org.apache.spark.sql.pillarbox.TaskKills
 import org.apache.spark.{TaskContext, TaskKilledException}
 
 /**
- * The mailbox of an operator in a task, or of several that stand right behind each other, and whose turn it
- * is.
+ * The mailbox of an operator in a task, or of several that are chained, and the lock of the thread that may
+ * use it.
  *
  * One thread at a time is inside a lane: the one that pulls the operator's rows. The next one takes the
  * mailbox over, as Spark lets another thread go on where one has stopped (`TRANSFORM`, `pipe`).
@@ -18,11 +18,10 @@ import org.apache.spark.{TaskContext, TaskKilledException}
  * step and while it sleeps. So an operator that waits still handles the answers, deadlines and retries of
  * those below and above it.
  *
- * When the task ends, what was given to [[closeAtEnd]] is closed by a thread that is inside: the task's own,
- * unless another one does not leave in time; then by that one, when it leaves. Nobody gets in afterwards.
+ * At the end of the task, a thread that is inside closes the resources of [[closeAtEnd]]: the task's own,
+ * unless another one does not leave in time; then that one, when it leaves. Nobody enters afterwards.
  *
- * @param endTimeoutMs
- *   how long the end of the task waits for a thread that is inside
+ * @param endTimeoutMs the longest time that the end of the task waits for a thread that is inside
  */
 private[pillarbox] final class TaskLane private[task] (
     task: TaskLanes,
@@ -36,7 +35,7 @@ private[pillarbox] final class TaskLane private[task] (
   private var isClosed = false
   @volatile private var hasEnded = false
 
-  /** Whose thread runs the mail. Written inside. */
+  /** The threads' group that runs the mail. Written inside. */
   @volatile private var servedBy: LaneGroup = _
 
   val mailbox: TaskMailbox = new TaskMailbox(Thread.currentThread())
@@ -45,10 +44,9 @@ private[pillarbox] final class TaskLane private[task] (
   def nextPriority(): Int = task.nextPriority()
 
   /**
-   * Makes the calling thread the one that is inside; waits while another one is. [[leave]] as often.
+   * Lets the calling thread in; waits while another one is inside. Each call needs a [[leave]].
    *
-   * @throws TaskKilledException
-   *   if the task has ended
+   * @throws TaskKilledException if the task has ended
    */
   def enter(): Unit = {
     turn.lock()
@@ -85,19 +83,18 @@ private[pillarbox] final class TaskLane private[task] (
     handOver.run()
   }
 
-  /** Inside: what to run, inside, whenever another thread takes over. */
+  /** Sets what runs, inside, whenever another thread takes over. Inside. */
   def onHandOver(hook: Runnable): Unit = handOver = hook
 
   /**
-   * Inside: `resource` is closed at the end of the task at the latest, those added last first.
+   * Has `resource` closed at the end of the task at the latest, those added last first. Inside.
    *
-   * @throws TaskKilledException
-   *   if the task has ended; the resource is closed all the same
+   * @throws TaskKilledException if the task has ended; the resource is closed all the same
    */
   def closeAtEnd(resource: LaneResource): Unit = {
     resources.push(resource)
     if (!isRegistered) {
-      // Not earlier: what the input has opened for itself is to be closed after us.
+      // Not earlier, as what the input has opened for itself must be closed after these.
       isRegistered = true
       context.addTaskCompletionListener[Unit](_ => end())
       TaskKills.listen(context)(sendKill)
@@ -105,20 +102,20 @@ private[pillarbox] final class TaskLane private[task] (
     checkNotEnded()
   }
 
-  /** Inside: whether there is mail that the next step would run. */
+  /** True if there is mail that the next step would run. Inside. */
   def hasMail: Boolean = mailbox.hasMail || servedBy.hasMail(this)
 
-  /** Inside: a step of one of the lane's processors; sleeps if this thread has nothing to do in any lane. */
+  /** Runs a step of one of the lane's processors; sleeps if no lane of this thread has work. Inside. */
   @throws[InterruptedException]
   def step(processor: MailboxProcessor): Unit = if (!stepWithoutWaiting(processor)) servedBy.awaitMail()
 
-  /** Inside: as `step`, but never sleeps; false if there was nothing to do. */
+  /** Like `step`, but never sleeps; false if there was nothing to do. Inside. */
   def stepWithoutWaiting(processor: MailboxProcessor): Boolean = {
     val ranOthers = servedBy.runMail(this)
     processor.runMailboxStep() || ranOthers
   }
 
-  /** Inside: nothing follows. Closes now what would be closed at the end of the task. */
+  /** Ends the lane, and closes now what would be closed at the end of the task. Inside. */
   def finish(): Unit = if (!isClosed) {
     isClosed = true
     takeOver()
@@ -139,14 +136,14 @@ private[pillarbox] final class TaskLane private[task] (
 
   private[task] def isServedBy(group: LaneGroup): Boolean = servedBy eq group
 
-  /** Runs `action` inside, unless another thread is there or serves this lane by now; then false. */
+  /** Runs `action` inside. False if another thread is there or serves this lane by now. */
   private[task] def ifServedBy(group: LaneGroup)(action: TaskLane => Boolean): Boolean =
     (servedBy eq group) && turn.tryLock() && {
       try (servedBy eq group) && action(this)
       finally leave()
     }
 
-  /** The task has ended. On the task's own thread; waits for another one that is inside, but not for ever. */
+  /** Ends the lane on the task's own thread; waits at most `endTimeoutMs` for another thread inside. */
   private def end(): Unit = {
     hasEnded = true
     if (!turn.tryLock()) {
@@ -165,13 +162,13 @@ private[pillarbox] final class TaskLane private[task] (
   }
 }
 
-/** What an operator holds until its rows are out or the task has ended. */
+/** A resource that an operator holds until its rows are out or the task has ended. */
 private[pillarbox] trait LaneResource extends AutoCloseable {
 
-  /** Gives it back. Inside the lane, once. */
+  /** Releases it. Inside the lane, once. */
   override def close(): Unit
 
-  /** The task ends while a thread is inside: ends a wait of that thread that no mail ends. Any thread. */
+  /** Ends a wait, which no mail ends, of a thread that is inside when the task ends. Any thread. */
   def abort(): Unit = ()
 }
 

@@ -21,7 +21,7 @@ private[pillarbox] object TaskLanes {
   private val byTask = new ConcurrentHashMap[Long, TaskLanes]
   private final val EndTimeoutMs = 4000L
 
-  /** A new lane of `context`'s task. */
+  /** Makes a lane of `context`'s task. */
   def newLane(context: TaskContext): TaskLane = newLane(context, EndTimeoutMs)
 
   private[task] def newLane(context: TaskContext, endTimeoutMs: Long): TaskLane = {

@@ -9,10 +9,9 @@ private[pillarbox] object Uninterruptibly {
 
   /**
    * Waits up to `limitMs` even if the thread is interrupted, as Spark does to a killed task, sometimes twice:
-   * what the task holds must be given back all the same. The thread is interrupted afterwards.
+   * the task's resources must be released all the same. The thread is interrupted afterwards.
    *
-   * @param await
-   *   waits for at most so many ms; whether it came about
+   * @param await waits for at most so many ms; false if in vain
    */
   def within(limitMs: Long)(await: Long => Boolean): Boolean = {
     val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(limitMs)

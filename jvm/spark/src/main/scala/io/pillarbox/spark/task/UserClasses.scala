@@ -10,14 +10,12 @@ import io.pillarbox.spark.base.{FailureReport, JvmExceptions}
 /**
  * Makes objects of classes that the user names.
  *
- * @param operator
- *   how messages call the operator that they are for
+ * @param operator the operator that they are for, as messages name it
  */
 private[pillarbox] final class UserClasses(operator: String) {
 
   /**
-   * An object made by the public constructor that takes a `java.util.Map` of options, else by that without
-   * parameters.
+   * Makes an object by its public constructor with a `java.util.Map` of options, else without parameters.
    *
    * @throws org.apache.spark.api.python.PythonException
    *   if the class is not there (JVM_CLASS_NOT_FOUND), is no `wanted`, or has neither constructor
@@ -59,17 +57,17 @@ private[pillarbox] final class UserClasses(operator: String) {
     failure("JVM_CLASS_UNSUITABLE", "class_name" -> className, "reason" -> reason, "wanted" -> wanted.getName)
 
   private def failure(name: String, parameters: (String, Any)*): RuntimeException =
-    UserErrors.failure(FailureReport.of(name, operator, parameters: _*))
+    new ReportedException(FailureReport.of(name, operator, parameters: _*))
 }
 
 private[pillarbox] object UserClasses {
 
-  /** The user's function can't be made, or threw `problem` in its `open`. */
+  /** The error of a function that can't be made, or that threw `problem` in its `open`. */
   def openFailed(operator: String, problem: Throwable): RuntimeException = {
     val (kind, message) = (JvmExceptions.kindOf(problem), JvmExceptions.messageOf(problem))
     val parameters = Seq("kind" -> kind, "reason" -> message.stripSuffix("."))
     val report = FailureReport.of("FUNCTION_OPEN_FAILED", operator, parameters: _*)
-    UserErrors.failure(
+    new ReportedException(
       report.copy(kind = kind, message = message, traceback = JvmExceptions.traceOf(problem))
     )
   }

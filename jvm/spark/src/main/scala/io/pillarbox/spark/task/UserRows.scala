@@ -13,15 +13,11 @@ import org.apache.spark.sql.pillarbox.SparkAdapter
 import org.apache.spark.sql.types._
 
 /**
- * Turns rows that a user's function of the JVM made to Spark's own; types and nulls are checked. One thread
- * at a time.
+ * Converts rows of a JVM function to Spark's, checking types and nulls. One thread at a time.
  *
- * @param columns
- *   that the function's rows must have
- * @param whole
- *   the columns of the rows that come out
- * @param complete
- *   makes such a row of one of the function's
+ * @param columns the columns that the function's rows must have
+ * @param whole the columns of the rows that come out
+ * @param complete makes such a row of one of the function's
  */
 private[pillarbox] final class UserRows(columns: StructType, whole: StructType, complete: Row => Row) {
   private val serializer = ExpressionEncoder(whole, lenient = true).createSerializer()
@@ -30,10 +26,9 @@ private[pillarbox] final class UserRows(columns: StructType, whole: StructType, 
   def this(columns: StructType) = this(columns, columns, identity)
 
   /**
-   * The row, valid until the next call.
+   * Returns the row, valid until the next call.
    *
-   * @throws IllegalArgumentException
-   *   saying what does not fit
+   * @throws IllegalArgumentException with what does not fit
    */
   def toInternal(row: Row): InternalRow = {
     if (row == null)
@@ -61,10 +56,7 @@ private[pillarbox] final class UserRows(columns: StructType, whole: StructType, 
 
 private object UserRows {
 
-  /**
-   * What Spark's encoders don't take, though rows of Java have it: maps of Java, and whole numbers as
-   * decimals.
-   */
+  /** Converts values in Java's rows that Spark's encoders refuse: maps, and whole numbers as decimals. */
   private def toScala(dataType: DataType): Any => Any = dataType match {
     case MapType(key, item, _) =>
       val (toKey, toItem) = (toScala(key), toScala(item))
@@ -89,6 +81,6 @@ private object UserRows {
   private def needsHelp(dataType: DataType): Boolean =
     SparkAdapter.contains(dataType)(part => part.isInstanceOf[MapType] || part.isInstanceOf[DecimalType])
 
-  /** The value as it is where `convert` does not know it: the encoder says what is wrong. */
+  /** Returns a value that `convert` does not know as it is: the encoder reports it. */
   private def nullSafe(convert: PartialFunction[Any, Any]): Any => Any = convert.applyOrElse(_, identity[Any])
 }

@@ -13,7 +13,7 @@ import org.apache.arrow.vector.{VectorLoader, VectorSchemaRoot}
 import org.apache.spark.sql.pillarbox.SparkAdapter
 import org.apache.spark.sql.vectorized.{ArrowColumnVector, ColumnVector, ColumnarBatch}
 
-/** Reads Arrow record batch messages of one schema. One thread only; off-heap memory until `close`. */
+/** Reads Arrow record batch messages of one schema. Single-threaded; holds off-heap memory until `close`. */
 private[pillarbox] final class ArrowBatchReader(schema: Schema) extends AutoCloseable {
   private val allocator = SparkAdapter.arrowAllocator("pillarbox reader")
   private val root = VectorSchemaRoot.create(schema, allocator)
@@ -21,10 +21,10 @@ private[pillarbox] final class ArrowBatchReader(schema: Schema) extends AutoClos
   private val columns: Array[ColumnVector] =
     root.getFieldVectors.asScala.map(vector => new ArrowColumnVector(vector)).toArray
 
-  /** How many columns a batch has. */
+  /** The number of columns of a batch. */
   def width: Int = columns.length
 
-  /** The batch in the rest of `message`, an array-backed buffer. Valid until the next call. */
+  /** Reads the batch in the rest of `message`, an array-backed buffer. Valid until the next call. */
   def read(message: ByteBuffer): ColumnarBatch = {
     val in =
       new ByteArrayInputStream(message.array, message.arrayOffset + message.position(), message.remaining)

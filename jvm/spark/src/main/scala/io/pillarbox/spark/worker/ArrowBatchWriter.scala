@@ -17,10 +17,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.arrow.ArrowWriter
 import org.apache.spark.sql.pillarbox.SparkAdapter
 
-/**
- * Gathers rows and writes them as Arrow record batch messages of bounded size. One thread only; off-heap
- * memory until `close`.
- */
+/** Writes rows as Arrow record batch messages of bounded size. Single-threaded; off-heap until `close`. */
 private[pillarbox] final class ArrowBatchWriter(
     val schema: Schema,
     size: FrameSize = FrameSize.of(TaskContext.get())
@@ -32,12 +29,12 @@ private[pillarbox] final class ArrowBatchWriter(
   private val bytes = new ExposedBytes
   private var count = 0
 
-  /** Of the rows up to `measuredRows`, what Arrow takes; of those since, what Spark takes. */
+  /** Bytes of the rows up to `measuredRows` in Arrow, and of the later ones in Spark. */
   private var gathered = 0L
   private var unmeasured = 0L
   private var measuredRows = 0
 
-  /** Whether the rows in memory are those of the last message. */
+  /** True if the rows in memory are those of the last message. */
   private var isFinished = false
   allocate()
 
@@ -47,17 +44,13 @@ private[pillarbox] final class ArrowBatchWriter(
     unloader = new VectorUnloader(root)
   }
 
-  /** Off-heap. */
-  def allocatedBytes: Long = allocator.getAllocatedMemory
-
-  /** Rows gathered so far. */
+  /** The number of rows gathered so far. */
   def rows: Int = count
 
   /**
-   * Copies the row's values; what had gathered goes ahead as a separate message if it is much.
+   * Copies the row's values. Rows gathered before are sent ahead as a separate message if they are large.
    *
-   * @param ahead
-   *   takes the number of rows of such a message, and the message, valid until it returns
+   * @param ahead takes the number of rows of such a message, and the message, valid until it returns
    * @param tooLarge
    *   makes the error for a row that is too large for any message, from its bytes and the bounds
    */
@@ -69,10 +62,10 @@ private[pillarbox] final class ArrowBatchWriter(
     if (found > 0) throw tooLarge(found, size)
   }
 
-  /** Whether a row of so many bytes had better begin a new message. */
+  /** True if a row of so many bytes should begin a new message. */
   def isFullFor(rowBytes: Long): Boolean = count > 0 && bytesGathered + rowBytes > size.cut
 
-  /** Whether what has gathered is worth a message. */
+  /** True if the gathered rows are worth a message. */
   def isFull: Boolean = count > 0 && bytesGathered >= size.cut
 
   private def bytesGathered: Long = gathered + unmeasured
@@ -80,10 +73,9 @@ private[pillarbox] final class ArrowBatchWriter(
   /**
    * Copies the row's values.
    *
-   * @param rowBytes
-   *   what Spark takes for it, 0 if that is not known
-   * @return 0, or, if the row is too large for any message, its bytes: then all that had gathered is dropped
-   *   too. It is nothing if what had gathered was sent where [[isFullFor]] says so, and `rowBytes` is known
+   * @param rowBytes its bytes in Spark, 0 if unknown
+   * @return 0, or the bytes of a row that is too large for any message: then all gathered rows are dropped,
+   *   too; there are none if they were sent where [[isFullFor]] is true and `rowBytes` is known
    */
   def write(row: InternalRow, rowBytes: Long): Long = {
     if (isFinished) reset()
@@ -117,9 +109,7 @@ private[pillarbox] final class ArrowBatchWriter(
     math.max(rowBytes, size.most + 1)
   }
 
-  /**
-   * The message with the rows gathered, in one buffer on the heap; starts anew. Valid until the next call.
-   */
+  /** Returns the gathered rows' message in one heap buffer, and starts anew. Valid until the next call. */
   def finish(): ByteBuffer = {
     bytes.reset()
     serialize(Channels.newChannel(bytes))
@@ -127,8 +117,8 @@ private[pillarbox] final class ArrowBatchWriter(
   }
 
   /**
-   * The message with the rows gathered as the memory in which they lie, without a copy; none if there are no
-   * rows. Starts anew. Valid until the next call.
+   * Returns the message with the gathered rows as the memory in which they lie, without a copy, and starts
+   * anew; none if there are no rows. Valid until the next call.
    */
   def finishParts(): Seq[ByteBuffer] = if (count == 0) Nil
   else {
@@ -137,7 +127,7 @@ private[pillarbox] final class ArrowBatchWriter(
     parts.result
   }
 
-  /** As `finish` for small messages, and for large ones as `finishParts`. */
+  /** Returns small messages as `finish` does, and large ones as `finishParts` does. */
   def finishCheaply(): Seq[ByteBuffer] =
     if (bytesGathered < ArrowBatchWriter.MeasureBytes) Seq(finish()) else finishParts()
 
@@ -151,7 +141,7 @@ private[pillarbox] final class ArrowBatchWriter(
     count = 0
   }
 
-  /** Drops what has been sent; buffers that one large row needed go, since each reset clears them all. */
+  /** Drops the sent rows, and buffers that one large row has enlarged, since each reset clears them all. */
   private def reset(): Unit =
     if (gathered + unmeasured > 2 * size.cut) startAnew()
     else {
@@ -181,14 +171,11 @@ private[pillarbox] final class ArrowBatchWriter(
 
 private[pillarbox] object ArrowBatchWriter {
 
-  /**
-   * Measuring costs a look at each column, so it is done once for many rows; a row of nulls may take more
-   * than it has.
-   */
+  /** Rows between two measurements, which look at each column; nulls may take more in Arrow than in Spark. */
   private final val MeasureRows = 64
   private final val MeasureBytes = 1L << 20
 
-  /** What Spark takes for a row, 0 if it does not say. */
+  /** The bytes that Spark takes for a row, 0 if unknown. */
   def bytesOf(row: InternalRow): Long = row match {
     case unsafe: UnsafeRow => unsafe.getSizeInBytes.toLong
     case _ => 0L
@@ -200,7 +187,7 @@ private final class ExposedBytes extends ByteArrayOutputStream(1 << 14) {
   def view: ByteBuffer = ByteBuffer.wrap(buf, 0, count)
 }
 
-/** Notes what is written to it. Off-heap memory, where the columns are, is not copied; the rest is small. */
+/** Collects what is written to it. Copies no off-heap memory, where the columns are; the rest is small. */
 private final class GatheredBuffers extends WritableByteChannel {
   private val parts = Seq.newBuilder[ByteBuffer]
 

@@ -5,7 +5,7 @@ import java.nio.channels.SocketChannel
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.{ByteBuffer, ByteOrder}
 
-/** One message of the wire: a type and a body. Every integer on the wire is little-endian. */
+/** One message between the JVM and the worker: a type and a body. Every integer is little-endian. */
 private[pillarbox] final class Frame(val kind: Byte, val body: ByteBuffer) {
 
   /** Reads a length-prefixed text at the body's position. */
@@ -24,7 +24,6 @@ private[pillarbox] object Frame {
   val Init: Byte = 'I'
   val Calls: Byte = 'C'
   val Group: Byte = 'G'
-
   val Cancel: Byte = 'X'
   val GiveUp: Byte = 'U'
   // Python to JVM
@@ -32,13 +31,13 @@ private[pillarbox] object Frame {
   val Results: Byte = 'R'
   val Failures: Byte = 'F'
   val Fatal: Byte = 'T'
-  // both ways
+  // Both ways
 
-  /** What comes before that in the next frame, for which it would be too many bytes. */
+  /** Content that precedes that of the next frame, which would get too large with it. */
   val Part: Byte = 'P'
   val End: Byte = 'E'
 
-  /** Bytes before the body: a length (of kind and body) and the kind. */
+  /** The bytes before the body: a length (of kind and body) and the kind. */
   private val HeaderBytes = 5
 
   def buffer(bytes: Int): ByteBuffer = ByteBuffer.allocate(bytes).order(ByteOrder.LITTLE_ENDIAN)
@@ -52,15 +51,14 @@ private[pillarbox] object Frame {
   }
 }
 
-/** Reads frames from a blocking channel. One thread only; a frame's body is valid until the next `read`. */
+/** Reads frames from a blocking channel. Single-threaded; a frame's body is valid until the next `read`. */
 private[pillarbox] final class FrameReader(channel: SocketChannel) {
   private var storage = Frame.buffer(1 << 16).limit(0)
 
   /**
-   * The next frame. Blocks.
+   * Returns the next frame. Blocks.
    *
-   * @throws EOFException
-   *   if the peer closed the channel
+   * @throws EOFException if the peer closed the channel
    */
   def read(): Frame = {
     if (storage.capacity > FrameReader.KeptBytes && !storage.hasRemaining)
@@ -76,7 +74,7 @@ private[pillarbox] final class FrameReader(channel: SocketChannel) {
     new Frame(kind, body)
   }
 
-  /** Whether more has come than the frames that were read. */
+  /** True if more has come than the frames that were read. */
   def hasUnread: Boolean = storage.hasRemaining
 
   /** Makes `bytes` bytes available from the position on. */
@@ -104,16 +102,16 @@ private[pillarbox] final class FrameReader(channel: SocketChannel) {
 
 private[worker] object FrameReader {
 
-  /** At a time: the JDK takes as much memory off the heap, and keeps it for the thread. */
+  /** Bytes of one read: the JDK takes as much memory off the heap, and keeps it for the thread. */
   private val ReadBytes = 1 << 20
 
-  /** Memory that a larger frame needed is let go with it. */
+  /** A buffer above this size, which a larger frame needed, is freed after that frame. */
   private val KeptBytes = 128 << 20
 
   /** The longest array of this JVM. */
   private val Longest = Int.MaxValue - 8
 
-  /** The next power of two, or what there may be. */
+  /** Returns the next power of two, or the longest length there may be. */
   def capacityFor(bytes: Int): Int =
     math.max(bytes.toLong, math.min(Integer.highestOneBit(bytes - 1) * 2L, Longest.toLong)).toInt
 }

@@ -5,22 +5,21 @@ import io.pillarbox.spark.base.FailureReport
 import org.apache.spark.TaskContext
 
 /**
- * How many bytes of rows, answers and state go into one frame.
+ * The bytes of rows, answers and state that go into one frame.
  *
- * @param cut
- *   what is sent once it has gathered, so that neither side holds much at a time
- * @param most what a frame with a single row, answer or value may have: Arrow's offsets and the JVM's arrays
- *   end at 2 GiB, and Arrow's buffers double as they grow
+ * @param cut bytes from which a frame is sent, so that neither side holds much at a time
+ * @param most the most bytes of a frame with a single row, answer or value: Arrow's offsets and the JVM's
+ *   arrays end at 2 GiB, and Arrow's buffers double as they grow
  */
 private[pillarbox] final case class FrameSize(cut: Long, most: Long) {
 
-  /** For the worker, which keeps the same bounds. */
+  /** Adds the bounds to the worker's settings. */
   def addTo(init: ObjectNode): Unit = {
     init.putObject("frame_bytes").put("cut", cut).put("most", most)
     ()
   }
 
-  /** What is said of something that has so many bytes. */
+  /** Returns the error of something that has so many bytes. */
   def refusal(name: String, bytes: Long, parameters: (String, Any)*): FailureReport = {
     val sizes = Seq("size" -> FrameSize.shown(bytes), "limit" -> FrameSize.shown(most))
     FailureReport.of(name, "", sizes ++ parameters: _*)
@@ -30,7 +29,7 @@ private[pillarbox] final case class FrameSize(cut: Long, most: Long) {
 private[pillarbox] object FrameSize {
   private val Default = FrameSize(64L << 20, 1L << 30)
 
-  /** Of a session that tries out the limits; nobody else sets them. */
+  /** Set only by a session that tests the limits. */
   private val CutKey = "spark.pillarbox.internal.frame.cut"
   private val MostKey = "spark.pillarbox.internal.frame.most"
 

@@ -4,30 +4,25 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import io.pillarbox.spark.base.{ErrorCatalogue, FailureReport}
 
 /**
- * A failure in Python. It carries the user's own traceback and no Java stack trace, which would say nothing.
+ * A failure in Python, with the user's own traceback and no Java stack trace.
  *
- * @param kind
- *   the Python exception's class name, or a name of ours
+ * @param kind the Python exception's class name, or an error name of this library
  */
 private[pillarbox] abstract class PythonFailure(val kind: String, val text: String, val traceback: String)
     extends RuntimeException(s"$kind: $text", null, false, false)
 
-/**
- * The task can't go on: a keyed function failed, a function does not unpickle, a resource does not open, the
- * worker died, ...
- */
+/** A failure that ends the task: in a keyed function, in unpickling or opening it, or of the worker. */
 private[pillarbox] sealed abstract class PythonTaskFailure(kind: String, text: String, traceback: String)
     extends PythonFailure(kind, text, traceback) {
 
-  /** @param operator the one whose task it is, as messages call it */
+  /** @param operator the operator whose task it is, as messages name it */
   def report(operator: String): FailureReport
 }
 
 /**
- * The worker said so.
+ * A failure that the worker reported.
  *
- * @param told
- *   all but the operator
+ * @param told the report without the operator
  */
 private[pillarbox] final class PythonWorkerException(told: FailureReport)
     extends PythonTaskFailure(told.kind, told.text, told.traceback) {
@@ -37,7 +32,7 @@ private[pillarbox] final class PythonWorkerException(told: FailureReport)
 private[pillarbox] object PythonWorkerException {
   private val mapper = new ObjectMapper
 
-  /** What a FATAL frame tells. */
+  /** Returns the failure in a FATAL frame. */
   def of(frame: Frame): PythonWorkerException = {
     val told = mapper.readTree(frame.readText())
     def text(field: String): String = told.path(field).asText
@@ -63,12 +58,10 @@ private[pillarbox] object PythonWorkerException {
 }
 
 /**
- * The worker process ended without a word.
+ * The worker process ended without a message.
  *
- * @param memoryLimitMib
- *   its limit, if it had one
- * @param tail
- *   the end of its stderr
+ * @param memoryLimitMib its limit, if it had one
+ * @param tail the end of its stderr
  */
 private[pillarbox] final class PythonWorkerDiedException(
     pid: Long,

@@ -13,7 +13,7 @@ import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.pillarbox.{LeasedWorker, UserFunction}
 
-/** How every session with a worker begins: Spark's preamble, then one INIT frame. */
+/** The beginning of every session with a worker: Spark's preamble, then one INIT frame. */
 private[pillarbox] object SessionStart {
 
   /** Sends the function with its schemas. Blocks while the worker does not read. */
@@ -35,7 +35,7 @@ private[pillarbox] object SessionStart {
     Frame.write(worker.channel, Frame.Init, blobs(parts))
   }
 
-  /** What the worker is told of its task: the operator's spec, and what `more` puts in besides. */
+  /** Returns the worker's description of its task: the operator's spec, and the fields that `more` adds. */
   def initJson(spec: String, context: TaskContext)(more: ObjectNode => Unit): String =
     SpecJson.withFields(spec) { init =>
       more(init)
@@ -48,14 +48,14 @@ private[pillarbox] object SessionStart {
         .put("task_attempt_id", context.taskAttemptId()): Unit
     }
 
-  /** Each part behind its length. */
+  /** Puts the length of each part before it. */
   def blobs(parts: Seq[Array[Byte]]): ByteBuffer = {
     val body = Frame.buffer(parts.map(_.length + 4).sum)
     parts.foreach(part => body.putInt(part.length).put(part))
     body.flip()
   }
 
-  /** An Arrow IPC schema message, without the end-of-stream mark. */
+  /** Returns an Arrow IPC schema message, without the end-of-stream mark. */
   def schemaMessage(schema: Schema): Array[Byte] = {
     val bytes = new ByteArrayOutputStream
     MessageSerializer.serialize(new WriteChannel(Channels.newChannel(bytes)), schema)

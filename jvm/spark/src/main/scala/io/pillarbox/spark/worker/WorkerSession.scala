@@ -1,6 +1,7 @@
 package io.pillarbox.spark.worker
 
 import java.io.IOException
+import java.nio.file.Paths
 import java.util.concurrent.atomic.AtomicBoolean
 
 import io.pillarbox.spark.base.FailureReport
@@ -9,12 +10,13 @@ import org.apache.spark.TaskContext
 import org.apache.spark.sql.pillarbox.{LeasedWorker, PythonWorkers, UserFunction}
 
 /**
- * A task's hold on its Python worker: leased, told the function, and in the end given back or killed, once.
+ * The use of a Python worker by one task: it is leased, gets the function, and is in the end given back or
+ * killed, once.
  *
  * [[destroy]] and [[died]] are for any thread, the rest for the task's.
  */
 private[pillarbox] final class WorkerSession(function: UserFunction, context: TaskContext) {
-  private val worker: LeasedWorker = PythonWorkers.lease(function, PythonSources.path, context)
+  private val worker: LeasedWorker = PythonWorkers.lease(function, WorkerSession.sources, context)
   private val ended = new AtomicBoolean
 
   def channel: java.nio.channels.SocketChannel = worker.channel
@@ -38,7 +40,7 @@ private[pillarbox] final class WorkerSession(function: UserFunction, context: Ta
     next(Frame.Ready)
   }
 
-  /** The next frame, of one of these kinds; what the worker says as its last words is thrown. */
+  /** Returns the next frame, which must be of one of these kinds. Throws the failure of a FATAL frame. */
   def next(kinds: Byte*): Frame = {
     val frame = frames.read()
     if (frame.kind == Frame.Fatal) throw PythonWorkerException.of(frame)
@@ -48,10 +50,9 @@ private[pillarbox] final class WorkerSession(function: UserFunction, context: Ta
   }
 
   /**
-   * Reads the worker's END: whether it may be used again. Takes what the task added to accumulators.
+   * Reads the worker's END and adds the task's updates to accumulators. True if the worker may be used again.
    *
-   * @throws PythonWorkerException
-   *   if that could not be sent
+   * @throws PythonWorkerException if the updates could not be sent
    */
   def ended(end: Frame): Boolean = {
     val clean = end.body.get() == 1
@@ -64,18 +65,16 @@ private[pillarbox] final class WorkerSession(function: UserFunction, context: Ta
     clean && !frames.hasUnread
   }
 
-  /**
-   * Runs `exchange`; a connection that breaks, but not because the task is killed, is the end of the worker.
-   */
+  /** Runs `exchange`. A connection that breaks means that the worker has died, unless the task is killed. */
   def orDied[T](exchange: => T): T =
     try exchange
     catch { case _: IOException if !context.isInterrupted() => throw died() }
 
-  /** What is said of a worker that has ended without a word. */
+  /** Returns the error of a worker that has ended without a message. */
   def died(): PythonWorkerDiedException =
     new PythonWorkerDiedException(worker.pid, worker.memoryLimitMib, WorkerStderr.tail(worker.pid))
 
-  /** Gives the worker back for other tasks. No-op once it has ended. */
+  /** Gives the worker back for other tasks. Does nothing once it has ended. */
   def release(): Unit = if (ended.compareAndSet(false, true)) worker.release()
 
   /** Ends the process. Idempotent. */
@@ -83,4 +82,11 @@ private[pillarbox] final class WorkerSession(function: UserFunction, context: Ta
     worker.destroy()
     WorkerStderr.remove(worker.pid)
   }
+}
+
+private object WorkerSession {
+
+  /** The place of this library's Python sources: the jar itself, or a class folder in tests. */
+  private lazy val sources =
+    Paths.get(getClass.getProtectionDomain.getCodeSource.getLocation.toURI).toString
 }

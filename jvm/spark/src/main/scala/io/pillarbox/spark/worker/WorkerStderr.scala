@@ -11,19 +11,16 @@ import scala.util.control.NonFatal
 import org.apache.spark.sql.pillarbox.PythonWorkers
 
 /**
- * The files in which workers keep the end of their stderr, so that a dead worker's last words can be shown.
+ * The files in which workers keep the end of their stderr, so that a message can show it after their death.
  *
  * A worker that ends by itself removes its file; for one that was killed `remove` does.
  */
 private[pillarbox] object WorkerStderr {
 
-  /** How much of it a message shows, in bytes. */
+  /** The bytes of it that a message shows. */
   private[worker] val TailBytes = 16384
 
-  /**
-   * The last bytes that the process wrote to stderr; empty if it wrote none or they can't be read. Any
-   * thread.
-   */
+  /** Returns the end of the process's stderr; empty if there is none or it can't be read. Any thread. */
   def tail(pid: Long): String =
     try tailOf(file(pid))
     catch { case NonFatal(_) => "" }

@@ -1,21 +1,13 @@
 package io.pillarbox.spark.keyed.python
 
-import io.pillarbox.api.StateTtl._
-import io.pillarbox.api.TimeDomain
-import io.pillarbox.state.TestState
+import io.pillarbox.spark.state.TtlSpec
 import org.apache.spark.sql.types.{LongType, StructType}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** For which functions the worker holds keys from frame to frame. */
 class FrameLimitsSuite extends AnyFunSuite {
   private val long = new StructType().add("value", LongType)
-  private val ttl =
-    TestState.ttl(
-      1000L,
-      Update.ON_CREATE_AND_WRITE,
-      Visibility.NEVER_RETURN_EXPIRED,
-      TimeDomain.EVENT_TIME
-    )
+  private val ttl = TtlSpec(1000L, timeDomain = "event_time")
 
   private def state(kind: String, expires: Boolean = false) =
     DeclaredState("s", kind, long, if (kind == "map") long else null, Option.when(expires)(ttl))

@@ -8,7 +8,7 @@ import org.apache.spark.sql.execution.streaming.{RealTimeTrigger, checkpointing,
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.Trigger
 
-/** What came or moved with Spark 4.1. */
+/** The classes and methods that came or moved with Spark 4.1. */
 object Spark41 {
   type CheckpointFileManager = checkpointing.CheckpointFileManager
   val CheckpointFileManager: checkpointing.CheckpointFileManager.type = checkpointing.CheckpointFileManager
@@ -47,16 +47,16 @@ object Spark41 {
 
   def isRealTime(trigger: Trigger): Boolean = trigger.isInstanceOf[RealTimeTrigger]
 
-  /** Whether a source is read in real-time mode. */
+  /** True if a source is read in real-time mode. */
   def isRealTime(scan: StreamingDataSourceV2ScanRelation): Boolean =
     scan.relation.realTimeModeDuration.isDefined
 
-  /** Whether a node is `transformWithState` of Python. */
+  /** True if a node is `transformWithState` of Python. */
   def isPythonWithState(plan: LogicalPlan): Boolean = plan.isInstanceOf[TransformWithStateInPySpark]
 
   def isCurrentTime(expression: Expression): Boolean = expression.isInstanceOf[CurrentTime]
 
-  /** Whether Spark checks that all partitions have committed. */
+  /** True if Spark checks that all partitions have committed. */
   def reportsCommits(conf: SQLConf): Boolean = conf.stateStoreCommitValidationEnabled
 
   def reportCommit(coordinator: StateStoreCoordinatorRef, id: StateStoreProviderId, version: Long): Unit =

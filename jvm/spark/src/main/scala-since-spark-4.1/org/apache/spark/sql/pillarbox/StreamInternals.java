@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
 import org.apache.spark.sql.execution.streaming.runtime.WatermarkTracker;
 
-/** What Spark's running queries hold and protect from Scala, but not from Java. */
+/** Members of Spark's running queries that are protected from Scala, but not from Java. */
 final class StreamInternals {
   private StreamInternals() {}
 
@@ -16,7 +16,7 @@ final class StreamInternals {
     return query.sparkSessionForStream();
   }
 
-  /** The lock of those who wait for the query to have processed what there is. */
+  /** The lock of the callers who wait for the query to have processed all input. */
   static ReentrantLock lock(StreamExecution query) {
     return query.awaitProgressLock();
   }

@@ -11,17 +11,14 @@ import org.slf4j.LoggerFactory
  * Takes back the batch of a repartition of state that Spark has begun and can't finish. Written for Spark
  * 4.2.
  *
- * Spark writes the batch's offsets before it looks at any state, fails at ours, and lets no query start on
- * them. All that the batch has left are copies of an earlier batch's offsets, and empty commits of failed
- * batches that it was to skip.
+ * Spark writes the batch's offsets before it looks at any state, fails at the state of this library, and lets
+ * no query start on them. The batch has left only copies of an earlier batch's offsets, and empty commits of
+ * failed batches that it was to skip.
  */
 private object AbandonedRepartition {
   private val log = LoggerFactory.getLogger(getClass)
 
-  /**
-   * On the thread of the query, before it begins. Does nothing where state of Spark's own may have been
-   * rewritten.
-   */
+  /** Runs on the query's thread, before it begins. Does nothing if Spark's own state may have changed. */
   def takeBack(query: MicroBatchExecution, state: QueryState): Unit =
     for {
       started <- query.offsetLog.getLatestBatchId()
@@ -30,7 +27,7 @@ private object AbandonedRepartition {
       origin <- originOf(started, query.offsetLog)
       if hasOurStateOnly(query, state)
     } {
-      // In this order: what is done so far leaves a repartition to be taken back.
+      // In this order, as a repartition that is taken back halfway can still be recognised.
       query.commitLog.purgeAfter(origin)
       query.offsetLog.purgeAfter(started - 1)
       log.warn(
@@ -41,7 +38,7 @@ private object AbandonedRepartition {
       )
     }
 
-  /** The batch that a repartition was made from: it has its offsets and times. */
+  /** The batch that a repartition was made from, which has the same offsets and times. */
   private def originOf(started: Long, offsets: OffsetSeqLog): Option[Long] = {
     val content = offsets.get(started).map(withoutPartitions)
     offsets.listBatchesOnDisk

@@ -4,14 +4,13 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqLog
 
-/** What a streaming query's log of started micro-batches tells. On the driver.. */
+/** Reads a streaming query's log of started micro-batches. On the driver. */
 object BatchOffsets {
 
   /**
-   * The watermark of the sources that a micro-batch was started with, in ms; 0 for none.
+   * Returns the watermark of the sources that a micro-batch was started with, in ms; 0 for none.
    *
-   * @param state
-   *   the query's folder of state
+   * @param state the query's folder of state
    */
   def watermarkOf(session: SparkSession, state: String, batch: Long): Long =
     new OffsetSeqLog(

@@ -4,22 +4,17 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.CommitLog
 
-/**
- * The micro-batches that a streaming query has finished, as its checkpoint tells. On the driver.
- */
+/** The micro-batches that a streaming query has finished, from its checkpoint. On the driver. */
 final class CommittedBatches(session: SparkSession, checkpoint: String) {
-  private val log = new CommitLog(
-    session.asInstanceOf[org.apache.spark.sql.classic.SparkSession],
-    new Path(checkpoint, "commits").toString,
-    readOnly = true
-  )
+  private val log =
+    new CommitLog(SparkAdapter.classicOf(session), new Path(checkpoint, "commits").toString, readOnly = true)
 
-  /** Their ids, in order; empty where there is no checkpoint. */
+  /** The ids of the micro-batches, in order; empty if there is no checkpoint. */
   def ids: Seq[Long] =
     try log.listBatchesOnDisk.toSeq.sorted
     catch { case _: java.io.FileNotFoundException => Nil }
 
-  /** Under checkpoint format 2, the id of the state that a batch wrote in each partition of an operator. */
+  /** The id of the state that a batch wrote in each partition of an operator, under checkpoint format 2. */
   def stateIds(batch: Long, operator: Long): Option[Seq[String]] =
     log
       .get(batch)

@@ -4,14 +4,14 @@ import org.apache.spark.TaskContext
 import org.apache.spark.api.python.{LocalPythonWorkerHandle, PythonWorkerHandle}
 import org.apache.spark.util.{PostStatusUpdateListener, TaskCompletionListener}
 
-/** What came or changed with Spark 4.3. */
+/** The classes and methods that came or changed with Spark 4.3. */
 object Spark43 {
 
-  /** The process id of a Python worker, where it is known. */
+  /** The process id of a Python worker, if it is known. */
   def pidOf(handle: PythonWorkerHandle): Option[Long] =
     Option(handle).collect { case local: LocalPythonWorkerHandle => local.pid }
 
-  /** What a task's context has since Spark 4.3, as `task` has it. */
+  /** Delegates the methods that a task's context has since Spark 4.3 to `task`. */
   abstract class TaskContextOf(task: TaskContext) extends Spark42.TaskContextOf(task) {
     override private[spark] def addTaskPreCompletionListener(
         listener: TaskCompletionListener

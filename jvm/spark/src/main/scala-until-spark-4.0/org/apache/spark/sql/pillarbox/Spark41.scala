@@ -8,7 +8,7 @@ import org.apache.spark.sql.execution.streaming.state.{StateStoreCoordinatorRef,
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.Trigger
 
-/** What came or moved with Spark 4.1, as Spark 4.0 has it. */
+/** The classes and methods that came or moved with Spark 4.1, for Spark 4.0. */
 object Spark41 {
   type CheckpointFileManager = streaming.CheckpointFileManager
   val CheckpointFileManager: streaming.CheckpointFileManager.type = streaming.CheckpointFileManager
@@ -50,7 +50,7 @@ object Spark41 {
 
   def isRealTime(scan: StreamingDataSourceV2ScanRelation): Boolean = false
 
-  /** Whether a node is `transformWithState` of Python. */
+  /** True if a node is `transformWithState` of Python. */
   def isPythonWithState(plan: LogicalPlan): Boolean = plan.isInstanceOf[TransformWithStateInPandas]
 
   /** There is no `current_time()`. */

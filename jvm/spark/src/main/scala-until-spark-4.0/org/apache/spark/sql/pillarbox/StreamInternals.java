@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.streaming.MicroBatchExecution;
 import org.apache.spark.sql.execution.streaming.StreamExecution;
 import org.apache.spark.sql.execution.streaming.WatermarkTracker;
 
-/** What Spark's running queries hold and protect from Scala, but not from Java. */
+/** Members of Spark's running queries that are protected from Scala, but not from Java. */
 final class StreamInternals {
   private StreamInternals() {}
 
@@ -16,7 +16,7 @@ final class StreamInternals {
     return query.sparkSessionForStream();
   }
 
-  /** The lock of those who wait for the query to have processed what there is. */
+  /** The lock of the callers who wait for the query to have processed all input. */
   static ReentrantLock lock(StreamExecution query) {
     return query.awaitProgressLock();
   }

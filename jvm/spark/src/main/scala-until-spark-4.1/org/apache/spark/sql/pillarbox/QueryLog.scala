@@ -11,14 +11,14 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 
 /**
- * One of the logs that a streaming query keeps in its checkpoint, a file for each micro-batch: a version, and
- * from the second line on JSON. Spark's own classes make its folder, and read no other version than the
+ * One of the logs in the checkpoint of a streaming query. A micro-batch has a file with a version, and JSON
+ * from the second line on. Spark's own classes would make its folder, and read no other version than the
  * session's.
  */
 private final class QueryLog(session: SparkSession, folder: Path) {
   private val files = folder.getFileSystem(SparkAdapter.hadoopConf(session))
 
-  /** The micro-batches, in order; empty where there is no log. */
+  /** The micro-batches, in order; empty if there is no log. */
   def batches: Seq[Long] =
     try files.listStatus(folder).toSeq.flatMap(_.getPath.getName.toLongOption).sorted
     catch { case _: FileNotFoundException => Nil }
@@ -33,14 +33,14 @@ private final class QueryLog(session: SparkSession, folder: Path) {
     } catch { case _: FileNotFoundException => None }
 }
 
-/** The micro-batches that a streaming query has finished, as its checkpoint tells. On the driver. */
+/** The micro-batches that a streaming query has finished, from its checkpoint. On the driver. */
 final class CommittedBatches(session: SparkSession, checkpoint: String) {
   private val log = new QueryLog(session, new Path(checkpoint, "commits"))
 
-  /** Their ids, in order; empty where there is no checkpoint. */
+  /** The ids of the micro-batches, in order; empty if there is no checkpoint. */
   def ids: Seq[Long] = log.batches
 
-  /** Under checkpoint format 2, the id of the state that a batch wrote in each partition of an operator. */
+  /** The id of the state that a batch wrote in each partition of an operator, under checkpoint format 2. */
   def stateIds(batch: Long, operator: Long): Option[Seq[String]] =
     log.read(batch).flatMap { commit =>
       val ids = commit.path("stateUniqueIds").path(operator.toString)
@@ -48,14 +48,13 @@ final class CommittedBatches(session: SparkSession, checkpoint: String) {
     }
 }
 
-/** What a streaming query's log of started micro-batches tells. On the driver. */
+/** Reads a streaming query's log of started micro-batches. On the driver. */
 object BatchOffsets {
 
   /**
-   * The watermark of the sources that a micro-batch was started with, in ms; 0 for none.
+   * Returns the watermark of the sources that a micro-batch was started with, in ms; 0 for none.
    *
-   * @param state
-   *   the query's folder of state
+   * @param state the query's folder of state
    */
   def watermarkOf(session: SparkSession, state: String, batch: Long): Long =
     new QueryLog(session, new Path(new Path(state).getParent, "offsets"))

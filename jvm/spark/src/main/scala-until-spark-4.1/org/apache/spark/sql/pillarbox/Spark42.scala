@@ -7,13 +7,13 @@ import scala.annotation.unused
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.execution.streaming.state.StateStoreProviderId
 
-/** What came or changed with Spark 4.2, as older ones have it. */
+/** The classes and methods that came or changed with Spark 4.2, for older ones. */
 object Spark42 {
   type OffsetMetadata = Spark41.OffsetSeqMetadata
 
   def toUnload(response: Seq[StateStoreProviderId]): Seq[StateStoreProviderId] = response
 
-  /** How often a task is asked whether it was killed. */
+  /** The period in which a task is asked if it was killed. */
   private final val PeriodMs = 50L
 
   private final val IdleMs = 1000L
@@ -34,9 +34,7 @@ object Spark42 {
     executor
   }
 
-  /**
-   * Calls `listener` once, with the reason, within 50 ms of Spark's killing the task. On a thread of its own.
-   */
+  /** Calls `listener` once, with the reason, within 50 ms of Spark's killing the task, on its own thread. */
   def onKill(context: TaskContext)(listener: String => Unit): Unit = {
     val asking: ScheduledFuture[_] =
       watch.scheduleWithFixedDelay(new KillWatch(context, listener), 0, PeriodMs, TimeUnit.MILLISECONDS)
@@ -53,6 +51,6 @@ object Spark42 {
     }
   }
 
-  /** What a task's context has since Spark 4.2: nothing. */
+  /** A task's context has no methods of Spark 4.2 to delegate. */
   abstract class TaskContextOf(@unused task: TaskContext) extends TaskContext
 }

@@ -6,10 +6,10 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
 /** Reads what slots hold in a checkpoint, in figures. On the driver. */
 private[pillarbox] object CarriedCalls {
 
-  /** Whether there are calls in flight, or results that wait. */
+  /** True if there are calls in flight, or results that wait. */
   def areIn(stored: StoredOperators): Boolean = stored.parts(_.carriesCalls)(holds).exists(identity)
 
-  /** Whether a version of a slot has anything. */
+  /** True if a version of a slot holds anything. */
   def holds(note: OperatorNote, slot: StateFolder, version: StateVersion): Boolean = {
     val (input, answers) = (note.columns(OperatorNote.Input), note.columns(OperatorNote.Returns))
     val format = new SlotStateFormat(input.length, answers.length, UnsafeProjection.create(answers))

@@ -46,7 +46,7 @@ private[carry] final class CarryIterator(
   private var committed = false
   private var results: SlotStore.Results = SlotStore.Results.None
 
-  /** What is there of the next version, if the micro-batch was computed before. */
+  /** The next version as the micro-batch that was computed before has left it, if it was. */
   private var known: Option[Known] = None
   @volatile private var slot: CarrySlot = _
   @volatile private var aborted = false
@@ -190,7 +190,7 @@ private[carry] final class CarryIterator(
     }
   }
 
-  /** The earliest of the times that are not late already: each may be what an operator after this one sees. */
+  /** The earliest of the times that are not late already: an operator after this one may see each of them. */
   private def holdOf(): UnsafeRow => Long = {
     val late = math.max(0L, task.lateWatermark) * MicrosPerMs
     row =>
@@ -233,7 +233,7 @@ private[carry] final class CarryIterator(
       throw new IllegalStateException(s"Micro-batch ${base.number} of ${partition.folder} was not committed")
   }
 
-  /** Any thread: a micro-batch that does not come to its commit leaves no slot behind. */
+  /** A micro-batch that does not reach its commit leaves no slot behind. Any thread. */
   private def abort(): Unit = {
     aborted = true
     val open = slot
@@ -248,8 +248,7 @@ private object CarryIterator {
   /**
    * The next version as it is there already.
    *
-   * @param isOpen
-   *   whether its slot is open in this executor
+   * @param isOpen true if its slot is open in this executor
    */
   private final case class Known(id: Option[String], report: SlotReport, isOpen: Boolean)
 }

@@ -10,12 +10,12 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.pillarbox.{BatchOffsets, DriverMessages}
 
 /**
- * What the driver knows of one operator in one run of a query: which version has something to emit, and how
- * far the output watermark has come. The thread of the query, but for wake-ups.
+ * The driver's knowledge of one operator in one run of a query: the version that has something to emit, and
+ * the output watermark. The thread of the query, but for wake-ups.
  *
- * The output watermark of micro-batch N+1 is the input watermark of micro-batch N, held behind the oldest
- * row that version N+1 carries. It is written down before the micro-batch runs, so that another driver that
- * runs it again has the same one.
+ * The output watermark of micro-batch N+1 is the input watermark of micro-batch N, held behind the oldest row
+ * that version N+1 carries. It is written before the micro-batch runs, so that another driver that runs it
+ * again has the same one.
  *
  * @param folder
  *   where watermarks are written
@@ -29,7 +29,7 @@ private[pillarbox] final class CarryLedger(folder: StateFolder, session: SparkSe
   private var asked = 0
   private var hasWritten = false
 
-  /** What the checkpoint says of the operator, once that was compared with what it is now. */
+  /** The checkpoint's note of the operator, once it was compared with the present operator. */
   var note: Option[OperatorNote] = None
 
   /** An executor has said that a version has results. */
@@ -45,7 +45,7 @@ private[pillarbox] final class CarryLedger(folder: StateFolder, session: SparkSe
   /** Calls in flight may be lost, and are made again by the next micro-batch. */
   def executorLost(): Unit = lostExecutor = true
 
-  /** Whether there is something to emit, or to call again, since `version` was committed. */
+  /** True if there is something to emit, or to call again, since `version` was committed. */
   def isDue(version: Long, hasCalls: Boolean): Boolean =
     due >= version || !failed.isEmpty || (lostExecutor && hasCalls)
 
@@ -118,7 +118,7 @@ private[pillarbox] final class CarryLedger(folder: StateFolder, session: SparkSe
 private[pillarbox] object CarryLedger extends DriverMessages.Listener {
 
   /**
-   * Which slots wait in a micro-batch until nothing is in flight.
+   * The slots that wait in a micro-batch until nothing is in flight.
    *
    * @param withoutRows
    *   those that get no rows
@@ -133,11 +133,11 @@ private[pillarbox] object CarryLedger extends DriverMessages.Listener {
 
   def keyOf(runId: String, operator: Long): String = s"$runId/$operator"
 
-  /** What is known of an operator in a run, once it was compared. */
+  /** The knowledge of an operator in a run, once it was compared. */
   def noteOf(runId: String, operator: Long): Option[OperatorNote] =
     Option(ledgers.get(keyOf(runId, operator))).flatMap(_.note)
 
-  /** Of runs; for tests. */
+  /** The number of runs, for tests. */
   private[carry] def size: Int = ledgers.size
 
   /** The ledger of an operator in a run. */

@@ -10,8 +10,7 @@ import org.apache.spark.{NarrowDependency, Partition, TaskContext}
  * turn, without a shuffle, where N is the number of slots. Its tasks run where the slots' calls are in
  * flight, if Spark can have it so.
  *
- * @param locate
- *   the executors that have a slot open; asked on the driver
+ * @param locate the executors that have a slot open; asked on the driver
  */
 private[pillarbox] final class CarryRDD(
     rows: RDD[InternalRow],

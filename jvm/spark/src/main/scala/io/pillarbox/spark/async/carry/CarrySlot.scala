@@ -22,12 +22,9 @@ import org.apache.spark.sql.execution.metric.SQLMetric
  * The task of a micro-batch calls `beginBatch`, `put` for each row, `endBatch`; a failure of the slot comes
  * out of each of them. `close` is for any thread.
  *
- * @param context
- *   of the task that makes the slot; not used once it is open
- * @param maxLagMs
- *   the age of the oldest element from which on a micro-batch with rows waits for it
- * @param driver
- *   told on the slot's thread
+ * @param context the context of the task that makes the slot; not used once it is open
+ * @param maxLagMs the age of the oldest element from which on a micro-batch with rows waits for it
+ * @param driver called on the slot's thread
  */
 private[carry] final class CarrySlot(
     task: AsyncIOTaskSpec,
@@ -66,18 +63,14 @@ private[carry] final class CarrySlot(
   private var hasWoken = true
   private var version = 0L
 
-  /**
-   * Task thread: opens the function, and calls again what the state holds. Blocks while the function opens.
-   */
+  /** Task thread: opens the function, and calls again what the state holds. Blocks meanwhile. */
   def open(): Unit = {
     thread.setDaemon(true)
     thread.start()
     await(opened): Unit
   }
 
-  /**
-   * Task thread: from now on results are written to `out`, by the slot's thread, until `endBatch` returns.
-   */
+  /** Task thread: from now on the slot's thread writes results to `out`, until `endBatch` returns. */
   def beginBatch(out: DataOutputStream): Unit =
     await(onThread {
       hasWoken = true
@@ -91,10 +84,8 @@ private[carry] final class CarrySlot(
    * Task thread: waits until all rows of the micro-batch are taken in, and the oldest element is not too old
    * if there were any; then takes the state.
    *
-   * @param version
-   *   that the state becomes
-   * @param drain
-   *   waits until nothing is in flight
+   * @param version the version that the state becomes
+   * @param drain true to wait until nothing is in flight
    */
   def endBatch(version: Long, hadRows: Boolean, drain: Boolean): SlotState = {
     val end = new CarrySlot.Ending(version, hadRows, drain)
@@ -117,7 +108,7 @@ private[carry] final class CarrySlot(
   /** The calls that its limit allows it at a time now; 0 without a limit. Any thread. */
   def limitShare: Long = calls.limitShare
 
-  /** What ended the slot, or null. Any thread. */
+  /** The error that ended the slot, or null. Any thread. */
   def failed: Throwable = failure
 
   private def onThread(action: => Unit): CompletableFuture[Void] = {
@@ -266,7 +257,7 @@ private[carry] object CarrySlot {
     def fail(): Unit
   }
 
-  /** What the task waits for at the end of its input. */
+  /** The state that the task waits for at the end of its input. */
   private final class Ending(val version: Long, val hadRows: Boolean, val drain: Boolean) {
     val state = new CompletableFuture[SlotState]
   }

@@ -7,18 +7,14 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.pillarbox.{StatePartition, StatefulExec}
 
 /**
- * What the tasks of one micro-batch of an operator with carry-over need, made on the driver.
+ * The description of one micro-batch of an operator with carry-over for its tasks, made on the driver.
  *
- * @param calls
- *   how the calls are made; its scope is that of the operator
+ * @param calls the description of the calls, with the scope of the operator
  * @param eventTimes
  *   of an input row, in µs, bound to the input's columns: one for each column that has a watermark
- * @param lateWatermark
- *   rows with a time up to it were late when they came, in ms
- * @param since
- *   up to this version a slot without a file holds nothing
- * @param drain
- *   which slots wait until nothing is in flight
+ * @param lateWatermark rows with a time up to it were late when they came, in ms
+ * @param since up to this version a slot without a file holds nothing
+ * @param drain the slots that wait until nothing is in flight
  */
 private[pillarbox] final case class CarryTaskSpec(
     calls: AsyncIOTaskSpec,

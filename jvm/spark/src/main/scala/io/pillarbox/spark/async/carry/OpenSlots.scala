@@ -7,10 +7,8 @@ import org.apache.spark.sql.pillarbox.StatePartition
 /**
  * A slot with calls in flight between two micro-batches.
  *
- * @param version
- *   that was committed last
- * @param base
- *   the version before
+ * @param version the version that was committed last
+ * @param base the version before
  */
 private[carry] final class OpenSlot(
     val slot: CarrySlot,

@@ -7,8 +7,8 @@ import scala.collection.mutable
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /**
- * Where the results of a slot go: into the file of the version that the open micro-batch writes, and into
- * memory between micro-batches, when no more than the calls in flight can bring some. The slot's thread.
+ * The destination of a slot's results: the file of the version that the open micro-batch writes, and memory
+ * between micro-batches, when only the calls in flight can bring some. The slot's thread.
  */
 private[carry] final class ResultSink {
   private val waiting = new mutable.ArrayDeque[UnsafeRow]

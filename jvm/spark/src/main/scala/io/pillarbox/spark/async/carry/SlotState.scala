@@ -11,16 +11,13 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 
 /**
- * What a version of a slot holds besides the results that wait to be emitted.
+ * The contents of a version of a slot, besides the results that wait to be emitted.
  *
- * @param runId
- *   the run of the query that wrote it
+ * @param runId the run of the query that wrote it
  * @param elements
  *   in flight, in the order in which they were taken in; their timestamps are the times of that, in ms
- * @param nextElementId
- *   of the next new element
- * @param results
- *   rows that wait to be emitted
+ * @param nextElementId the id of the next new element
+ * @param results rows that wait to be emitted
  * @param resultsHoldMicros
  *   the earliest event time among them that holds the watermark back, in µs; `Long.MaxValue` for none
  */
@@ -64,21 +61,17 @@ private[carry] object SlotState {
 }
 
 /**
- * What a version of a slot holds, in figures.
+ * The figures of a version of a slot.
  *
- * @param results
- *   rows that wait to be emitted
- * @param inFlight
- *   rows that were taken in and whose results are not among those
- * @param calls
- *   how many of them have a call to be made
- * @param holdMicros
- *   the event time behind which the watermark stays, in µs; `Long.MaxValue` for none
+ * @param results rows that wait to be emitted
+ * @param inFlight rows that were taken in and whose results are not among those
+ * @param calls the number of them that have a call to be made
+ * @param holdMicros the event time behind which the watermark stays, in µs; `Long.MaxValue` for none
  */
 private[pillarbox] final case class SlotReport(results: Long, inFlight: Int, calls: Int, holdMicros: Long) {
   def isEmpty: Boolean = results == 0 && inFlight == 0
 
-  /** Of both slots. */
+  /** Adds the figures of two slots. */
   def +(that: SlotReport): SlotReport = SlotReport(
     results + that.results,
     inFlight + that.inFlight,
@@ -94,10 +87,8 @@ private[pillarbox] object SlotReport {
 /**
  * The two parts of a slot's file: results as they came, each behind its length; then the rest of the state.
  *
- * @param inputWidth
- *   columns of the input
- * @param answerWidth
- *   columns that the operator adds
+ * @param inputWidth columns of the input
+ * @param answerWidth columns that the operator adds
  */
 private[carry] final class SlotStateFormat(inputWidth: Int, answerWidth: Int, toAnswer: UnsafeProjection) {
   import SlotStateFormat._

@@ -10,8 +10,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
  * The versions of one slot on the checkpoint file system. Each is one file, and whole: no version needs
  * another one's. Each attempt of a task writes a file of its own.
  *
- * @param since
- *   up to this version a slot without a file holds nothing: there were fewer slots
+ * @param since up to this version a slot without a file holds nothing: there were fewer slots
  */
 private[carry] final class SlotStore(folder: StateFolder, format: SlotStateFormat, since: Long = 0) {
 
@@ -34,11 +33,10 @@ private[carry] final class SlotStore(folder: StateFolder, format: SlotStateForma
   private def isEmpty(version: StateVersion) = version.id.isEmpty && version.number <= since
 
   /**
-   * What an attempt of this run of the query has written of a version already, with its id: the earliest
-   * one's.
+   * Returns what the earliest attempt of this run of the query has written of a version, with its id, if any
+   * has.
    *
-   * @param run
-   *   the run's number; without one there is nothing to find
+   * @param run the run's number; without one there is nothing to find
    */
   def knownOf(version: Long, run: Option[Long], runId: String): Option[(String, SlotReport)] = {
     val mine = for {
@@ -57,8 +55,7 @@ private[carry] final class SlotStore(folder: StateFolder, format: SlotStateForma
   /**
    * Writes a version.
    *
-   * @param content
-   *   writes the results to the stream that it is given, and gives the rest
+   * @param content writes the results to the stream that it is given, and gives the rest
    */
   def write(version: StateVersion, base: StateVersion)(content: OutputStream => SlotState): Unit =
     folder.write(fileOf(version)) { out =>

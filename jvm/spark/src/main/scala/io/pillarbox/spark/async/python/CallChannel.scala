@@ -5,13 +5,14 @@ import java.util.{List => JList}
 import org.apache.spark.sql.catalyst.InternalRow
 
 /**
- * Where calls go, and cancellations after them: messages arrive in the order in which they were given.
+ * The way of calls, and of cancellations after them, to the worker: messages arrive in the order in which
+ * they were given.
  *
  * A call is named by its element and its attempt. `call`, `callGroup`, `cancel` and `giveUp` never block.
  */
 private[pillarbox] trait CallChannel {
 
-  /** Before everything else. Blocks. */
+  /** Opens the channel, before any message. Blocks. */
   def open(): Unit
 
   /** Starts one call. */
@@ -23,9 +24,9 @@ private[pillarbox] trait CallChannel {
   /** Cancels a call that was started; no answer need come. */
   def cancel(elementId: Long, attempt: Int): Unit
 
-  /** No further attempt follows for an element that failed: its place is free for one that was sent ahead. */
+  /** Frees the place of a failed element, which no attempt follows, for one that was sent ahead. */
   def giveUp(elementId: Long): Unit
 
-  /** After everything else. Idempotent. */
+  /** Ends the channel, after all messages. Idempotent. */
   def close(): Unit
 }

@@ -8,17 +8,14 @@ import io.pillarbox.spark.worker.{ArrowBatchWriter, Frame, FrameSize}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow
 
-/** One call on its way to the worker. */
+/** One call for the worker. */
 private[pillarbox] final case class PythonCall(elementId: Long, attempt: Int, row: InternalRow)
 
 /**
- * Turns calls into the bodies of CALLS and GROUP frames. One thread only; holds off-heap memory until
- * `close`.
+ * Turns calls into the bodies of CALLS and GROUP frames. Single-threaded; off-heap memory until `close`.
  *
- * @param view
- *   the columns of a row that are sent
- * @param keys
- *   name the calls, where the worker is to know
+ * @param view the columns of a row that are sent
+ * @param keys name the calls, if the worker needs the names
  */
 private[pillarbox] final class CallEncoder(
     schema: Schema,
@@ -29,12 +26,10 @@ private[pillarbox] final class CallEncoder(
   private val writer = new ArrowBatchWriter(schema, size)
 
   /**
-   * Hands over ids, attempts and the rows as one Arrow record batch, in as many bodies as their bytes need.
+   * Passes ids, attempts and rows as Arrow record batches to `send`, in as many bodies as they need.
    *
-   * @param send
-   *   takes a body, valid until it returns, and whether it is the last one
-   * @param refuse
-   *   told of a call whose row is too large for any frame, with its bytes
+   * @param send takes a body, valid until it returns, and whether it is the last one
+   * @param refuse takes a call whose row is too large for any frame, with its bytes
    */
   def encode(
       calls: JList[PythonCall],
@@ -52,7 +47,7 @@ private[pillarbox] final class CallEncoder(
       val tooLarge = add(call)
       if (tooLarge == 0) next += 1
       else if (next > first) {
-        // It took along those before it.
+        // The refused row has emptied the batch.
         calls.subList(first, next).forEach(add(_): Unit)
         send(body(calls.subList(first, next)), false)
         first = next
@@ -75,7 +70,7 @@ private[pillarbox] final class CallEncoder(
 
 private[pillarbox] object CallEncoder {
 
-  /** 16 bytes for each call, as they are written in hexadecimal. */
+  /** The keys of the calls, 16 bytes for each, in the order of their hexadecimal digits. */
   private def keys(calls: JList[PythonCall], keyOf: InternalRow => CallKey): ByteBuffer = {
     val names = ByteBuffer.allocate(16 * calls.size)
     calls.forEach { call =>

@@ -2,7 +2,7 @@ package io.pillarbox.spark.async.python
 
 import java.util.{ArrayList => JArrayList, List => JList}
 
-/** What the writer thread sends. */
+/** A message for the writer thread to send. */
 private[python] sealed abstract class Outgoing
 
 private[python] object Outgoing {
@@ -16,15 +16,16 @@ private[python] object Outgoing {
 /**
  * Hands messages from the mailbox thread to the writer thread.
  *
- * The writer takes all that has come together while it wrote the last frame. So a row alone leaves at once,
- * and under load frames grow by themselves. Unbounded: the operator's capacity bounds it.
+ * The writer takes all messages that have come while it wrote the last frame: a single row leaves at once,
+ * and under load frames grow by themselves. The queue has no bound of its own, since the operator's capacity
+ * bounds it.
  */
 private[python] final class CallOutbox {
   private var pending = new JArrayList[Outgoing]
   private var closed = false
   private var writerWaits = false
 
-  /** From any thread. Dropped after `close`. */
+  /** Adds a message, or drops it after `close`. Any thread. */
   def put(message: Outgoing): Unit = synchronized {
     if (!closed) {
       pending.add(message)
@@ -33,10 +34,9 @@ private[python] final class CallOutbox {
   }
 
   /**
-   * All that waits, at least one message; `null` once closed. Blocks; the writer thread only.
+   * Returns all messages that wait, at least one; `null` once closed. Blocks; the writer thread only.
    *
-   * @param spare
-   *   an empty list to fill next
+   * @param spare an empty list to fill next
    */
   def take(spare: JArrayList[Outgoing]): JArrayList[Outgoing] = synchronized {
     while (pending.isEmpty && !closed) {
@@ -52,7 +52,7 @@ private[python] final class CallOutbox {
     }
   }
 
-  /** Drops what waits and ends the writer. */
+  /** Drops the messages that wait and ends the writer. */
   def close(): Unit = synchronized {
     closed = true
     pending.clear()

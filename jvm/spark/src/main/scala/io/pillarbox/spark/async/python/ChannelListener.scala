@@ -1,14 +1,14 @@
 package io.pillarbox.spark.async.python
 
-/** Where a [[PythonChannel]] delivers what the worker says. Called on the channel's reader thread. */
+/** Receives what the worker sends over a [[PythonChannel]]. Called on the channel's reader thread. */
 private[pillarbox] trait ChannelListener {
 
-  /** Answers of calls that ended well. */
+  /** Receives the answers of calls that succeeded. */
   def onResults(results: CallResults): Unit
 
-  /** One call that failed. */
+  /** Receives the failure of one call. */
   def onFailure(elementId: Long, attempt: Int, failure: PythonCallException): Unit
 
-  /** The worker can't go on, or is gone. Called at most once, and nothing after it. */
+  /** Receives the reason why the worker can't go on. Called at most once, as the last call. */
   def onFatal(cause: Throwable): Unit
 }

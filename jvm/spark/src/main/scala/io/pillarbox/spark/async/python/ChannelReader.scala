@@ -2,9 +2,7 @@ package io.pillarbox.spark.async.python
 
 import io.pillarbox.spark.worker.{Frame, FrameReader, PythonWorkerException}
 
-/**
- * The thread that reads the worker's frames and hands them on. Ends after END, FATAL, or a broken channel.
- */
+/** The thread that reads the worker's frames and passes them on, until END, FATAL, or a broken channel. */
 private[python] final class ChannelReader(
     name: String,
     frames: FrameReader,

@@ -5,10 +5,7 @@ import java.util.{ArrayList => JArrayList, List => JList}
 
 import io.pillarbox.spark.worker.Frame
 
-/**
- * The thread that turns calls into frames and writes them, so that the mailbox thread never waits for a
- * socket.
- */
+/** The thread that writes calls as frames, so that the mailbox thread never waits for a socket. */
 private[python] final class ChannelWriter(
     name: String,
     channel: SocketChannel,

@@ -11,15 +11,12 @@ import org.apache.spark.sql.catalyst.InternalRow
  * Calls a Python function over a channel, for one row or for many. The mailbox thread starts and cancels
  * calls, the channel's reader thread completes them.
  *
- * Whatever the worker says names an element and an attempt, and reaches the future of this very attempt, or
- * nobody: what is kept of an attempt here is that future alone.
+ * Every message of the worker names an element and an attempt, and reaches only the future of that attempt,
+ * or nobody: nothing else is kept of an attempt.
  *
- * @param noMatch
- *   the row of nulls that stands for "no match"
- * @param fatal
- *   told when the worker can't go on; any thread
- * @param lends
- *   the worker gets rows ahead and keeps their places
+ * @param noMatch the row of nulls that stands for "no match"
+ * @param fatal takes the reason why the worker can't go on; any thread
+ * @param lends the worker gets rows ahead and keeps their places
  */
 private[pillarbox] final class PythonAsyncFunction(
     noMatch: InternalRow,
@@ -33,7 +30,7 @@ private[pillarbox] final class PythonAsyncFunction(
   private var batch: CompletionBatch[InternalRow] = _
   private val pending = new ConcurrentHashMap[java.lang.Long, ResultFuture[InternalRow]]
 
-  /** Says where calls go and how answers come back; before the channel opens. */
+  /** Sets where calls go and how answers come back. Before the channel opens. */
   def connect(to: CallChannel, answers: CompletionBatch[InternalRow]): Unit = {
     channel = to
     batch = answers
@@ -106,7 +103,7 @@ private[pillarbox] final class PythonAsyncFunction(
 
   override def onFatal(cause: Throwable): Unit = fatal(cause)
 
-  /** The future of this attempt, or null if it was cancelled meanwhile. */
+  /** Returns the future of this attempt, or null if it was cancelled meanwhile. */
   private def take(elementId: Long, attempt: Int): ResultFuture[InternalRow] = {
     val future = pending.get(elementId)
     if (future != null && future.attempt == attempt && pending.remove(elementId, future)) future else null

@@ -7,10 +7,8 @@ import io.pillarbox.spark.worker.{FrameSize, PythonFailure}
 /**
  * A call of the user's function that failed.
  *
- * @param retryable
- *   what the user's retry predicate says of it
- * @param isOverload
- *   whether its status says that the service was asked too much
+ * @param retryable the answer of the user's retry predicate
+ * @param isOverload true if its status says that the service is overloaded
  */
 private[pillarbox] class PythonCallException(
     kind: String,
@@ -23,11 +21,11 @@ private[pillarbox] class PythonCallException(
 private[pillarbox] object PythonCallException {
   private val NotReadable = "RESULT_NOT_READABLE"
 
-  /** The row is too large to be sent. */
+  /** Returns the failure of a row that is too large to be sent. */
   def tooLarge(bytes: Long, size: FrameSize): PythonCallException =
     ours(size.refusal(FrameSize.RowTooLarge, bytes))
 
-  /** Spark refuses what the function returned. */
+  /** Returns the failure of a result that Spark refuses. */
   def notReadable(problem: Throwable): PythonCallException =
     ours(FailureReport.of(NotReadable, "", "reason" -> String.valueOf(problem)))
 
@@ -36,10 +34,9 @@ private[pillarbox] object PythonCallException {
 }
 
 /**
- * A failed call that said itself when to try again.
+ * A failed call whose exception says when to try again.
  *
- * @param retryAfterMs
- *   in ms, at least 0
+ * @param retryAfterMs the time after which to try again in ms, at least 0
  */
 private[pillarbox] final class PythonRetryAfterException(
     kind: String,

@@ -15,16 +15,12 @@ import org.apache.spark.sql.pillarbox.{TaskKills, UserFunction}
 import org.apache.spark.sql.types.StructType
 
 /**
- * What a task tells its worker at the start.
+ * The settings that a task sends its worker at the start.
  *
- * @param initJson
- *   the operator's options and the task's identity
- * @param inputView
- *   makes a function that picks the columns to send from a row; used by one thread
- * @param callKeys
- *   makes a function that names calls, if the worker is to know; used by one thread
- * @param maxRowsPerFrame
- *   rows in one frame at most
+ * @param initJson the operator's options and the task's identity
+ * @param inputView makes a function that picks the columns to send from a row; used by one thread
+ * @param callKeys makes a function that names calls, if the worker is to know; used by one thread
+ * @param maxRowsPerFrame rows in one frame at most
  */
 private[pillarbox] final case class ChannelSettings(
     name: String,
@@ -39,7 +35,7 @@ private[pillarbox] final case class ChannelSettings(
 )
 
 /**
- * A task's connection to its Python worker: calls go out, answers come in, both at the same time.
+ * The connection of a task to its Python worker. Calls go out and answers come in at the same time.
  *
  * `call`, `callGroup`, `cancel` and `giveUp` may be used from any thread and never block. Answers reach the
  * listener on the reader thread. `close` gives the worker back if it stopped cleanly, else it ends the
@@ -60,7 +56,7 @@ private[pillarbox] final class PythonChannel(
   @volatile private var opening = false
   @volatile private var clean = false
 
-  /** Why what the task added to accumulators did not arrive, or null. */
+  /** The reason why the accumulator updates of the task did not arrive, or null. */
   @volatile private var refused: PythonWorkerException = _
 
   /**
@@ -73,7 +69,7 @@ private[pillarbox] final class PythonChannel(
     val leased = new WorkerSession(settings.function, context)
     worker = leased
     opening = true
-    // The thread waits for the worker now and sees no mail, so a kill ends the worker.
+    // This thread now waits for the worker and sees no mail, so a kill ends the worker.
     TaskKills.listen(context)(_ => if (opening) abort())
     try leased.start(settings.initJson, settings.inputSchema, settings.resultArrowSchema)
     finally opening = false
@@ -93,8 +89,7 @@ private[pillarbox] final class PythonChannel(
   /**
    * Ends the task's session with the worker. Waits at most [[PythonChannel.CloseTimeoutMs]]. Idempotent.
    *
-   * @throws PythonWorkerException
-   *   if what a task that has gone well added to accumulators can't be had
+   * @throws PythonWorkerException if the accumulator updates of a task that succeeded are lost
    */
   override def close(): Unit =
     if (closed.compareAndSet(false, true) && worker != null) {
@@ -102,27 +97,23 @@ private[pillarbox] final class PythonChannel(
       outbox.put(Outgoing.End)
       val inTime = threads.nonEmpty && !failed.get && awaitEnd()
       outbox.close()
-      if (inTime && clean) worker.release() else destroyWorker()
+      if (inTime && clean) worker.release() else worker.destroy()
       joinThreads()
       if (refused != null && !context.isFailed()) throw refused
     }
 
-  /** Ends the process at once, from any thread: what a killed task does while `open` blocks. */
+  /** Ends the process at once, as a killed task does while `open` blocks. Any thread. */
   def abort(): Unit = {
     closing.set(true)
-    if (worker != null) destroyWorker()
+    if (worker != null) worker.destroy()
   }
 
-  private def destroyWorker(): Unit = {
-    worker.destroy()
-  }
-
-  /** Time for the calls to be cancelled and to clean up. */
+  /** Waits until the worker has cancelled the calls and cleaned up; false if it takes too long. */
   private def awaitEnd(): Boolean = Uninterruptibly.within(PythonChannel.CloseTimeoutMs) { ms =>
     ended.await(ms, TimeUnit.MILLISECONDS)
   }
 
-  /** They end by themselves now. */
+  /** The threads end by themselves now. */
   private def joinThreads(): Unit = threads.foreach { thread =>
     Uninterruptibly.within(PythonChannel.CloseTimeoutMs) { ms =>
       thread.join(math.max(1L, ms))
@@ -170,9 +161,6 @@ private[pillarbox] final class PythonChannel(
 
 private[pillarbox] object PythonChannel {
 
-  /**
-   * How long a closing task waits for its worker to cancel what is left, in ms. The worker itself gives up
-   * first.
-   */
+  /** The ms that a closing task waits for its worker to cancel the rest. The worker itself gives up first. */
   val CloseTimeoutMs = 4000L
 }

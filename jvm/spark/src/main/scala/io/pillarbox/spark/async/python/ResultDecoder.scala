@@ -11,8 +11,7 @@ import org.apache.spark.sql.types.StructType
 /**
  * The answers of one RESULTS frame, element by element: `counts(i)` rows each, -1 for "no match".
  *
- * @param unreadable
- *   for each row why it could not be read, null where it could; null altogether if all could
+ * @param unreadable for each row the reason why it could not be read, or null; null if all could be read
  */
 private[pillarbox] final class CallResults(
     val elementIds: Array[Long],
@@ -22,17 +21,16 @@ private[pillarbox] final class CallResults(
     unreadable: Array[Throwable] = null
 ) {
 
-  /** Why one of `count` rows from `from` on can't be had, or null. */
+  /** The reason why one of `count` rows from `from` on can't be read, or null. */
   def problem(from: Int, count: Int): Throwable =
     if (unreadable == null || count <= 0) null
     else unreadable.slice(from, from + count).find(_ != null).orNull
 }
 
 /**
- * Turns the bodies of RESULTS frames into rows that own their bytes. One thread only; off-heap until `close`.
+ * Turns RESULTS frames into rows that own their bytes. Single-threaded; off-heap memory until `close`.
  *
- * @param schema
- *   of the rows; columns that Arrow does not bring are null
+ * @param schema the columns of the rows; those that Arrow does not bring are null
  */
 private[pillarbox] final class ResultDecoder(arrowSchema: Schema, schema: StructType) extends AutoCloseable {
   private val reader = new ArrowBatchReader(arrowSchema)

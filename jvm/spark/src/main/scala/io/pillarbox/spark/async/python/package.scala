@@ -4,7 +4,7 @@ package io.pillarbox.spark.async
  * Python's async functions: calls go to the worker and answers come back, each by its element and attempt, in
  * any order.
  *
- * Lives here: the two threads beside the mailbox's, and what they send and read. Answers go to a
+ * Here live the two threads beside the mailbox's, and the frames that they send and read. Answers go to a
  * [[python.ChannelListener]].
  */
 package object python

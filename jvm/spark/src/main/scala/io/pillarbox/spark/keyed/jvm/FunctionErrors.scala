@@ -10,9 +10,7 @@ import io.pillarbox.timer.Timer
 import org.apache.spark.TaskKilledException
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-/**
- * Gives events to `function`, a target that calls a function of the JVM, and says for which one it failed.
- */
+/** Passes events to `function`, a target that calls a JVM function, and adds the event to its errors. */
 private final class FunctionErrors(function: KeyedTarget[UnsafeRow, UnsafeRow], context: KeyedOperatorContext)
     extends KeyedTarget[UnsafeRow, UnsafeRow] {
 
@@ -54,7 +52,7 @@ private final class FunctionErrors(function: KeyedTarget[UnsafeRow, UnsafeRow], 
 
 private object FunctionErrors {
 
-  /** Says that the user's code failed in its `open`; what it declared against the rules is told as that. */
+  /** Runs a user's `open` and reports its failure as such. A refused declaration keeps its own error. */
   def opening(operator: String)(open: => Unit): Unit =
     try open
     catch {
@@ -62,7 +60,7 @@ private object FunctionErrors {
       case problem if isUsers(problem) => throw UserClasses.openFailed(operator, problem)
     }
 
-  /** Whether an exception out of the user's code is about that code, and not about the end of the task. */
+  /** True if an exception is the fault of the user's code, and no sign of the end of the task. */
   private def isUsers(problem: Throwable): Boolean =
     JvmExceptions.isOfCode(problem) && !problem.isInstanceOf[TaskKilledException]
 }

@@ -9,7 +9,7 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /**
- * Runs a `KeyedProcessFunction[Row, Row, Row]` of the JVM: row by row, timer by timer, at once.
+ * Runs a `KeyedProcessFunction[Row, Row, Row]` of the JVM, event by event and synchronously.
  *
  * The function is made and opened once for a partition in an executor, and kept across micro-batches.
  */

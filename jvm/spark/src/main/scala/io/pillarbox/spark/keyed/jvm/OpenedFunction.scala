@@ -9,25 +9,23 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.CatalystTypeConverters
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-/**
- * A user's function that has been opened, with its states; lives as long as the partition's state is open.
- */
+/** A user's function that has been opened, with its states. Lives as long as they are open. */
 private final class OpenedFunction(
     val function: KeyedProcessFunction[Row, Row, Row],
     val states: FunctionStates[UnsafeRow]
 ) extends AutoCloseable {
 
-  /** Its states, as values that a query starts with get into them. */
+  /** The targets of initial values, by the names of the states. */
   def initialTargets(operator: String, backend: KeyedStateBackend[_]): Map[String, () => InitialTarget] =
     states.all.map { case (name, descriptor) =>
       name -> (() => JvmInitialTarget.of(operator, backend, descriptor))
     }
 
-  /** Not on a task's thread: nobody uses the function any more. */
+  /** Closes the function, which nobody uses any more. Not on a task's thread. */
   override def close(): Unit = function.close()
 }
 
-/** Rows and keys as a function of the JVM is given them. */
+/** Converts rows and keys for a JVM function. */
 private final class RowView(context: KeyedOperatorContext)
     extends FunctionTarget.View[UnsafeRow, UnsafeRow, Row, Row] {
   private val toRow = CatalystTypeConverters.createToScalaConverter(context.inputSchema)
@@ -38,7 +36,7 @@ private final class RowView(context: KeyedOperatorContext)
   override def input(row: UnsafeRow): Row = toRow(row).asInstanceOf[Row]
 }
 
-/** Where the rows of a function of the JVM go. Spark moves the watermark by itself. */
+/** Takes the rows that a JVM function emits. Spark moves the watermark by itself. */
 private final class RowOutput(context: KeyedOperatorContext) extends Output[Row] {
   private val results = new ResultRows(context.spec)
 

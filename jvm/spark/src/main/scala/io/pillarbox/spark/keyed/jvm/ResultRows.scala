@@ -7,9 +7,8 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types.StructType
 
 /**
- * Lays out the rows that a function of the JVM emits: with side outputs, as the tag, the columns of the main
- * output, and a struct for each side output, null but in its own rows. Rows are valid until the next one is
- * made.
+ * Lays out the rows that a JVM function emits: with side outputs, as the tag, the columns of the main output,
+ * and a struct for each side output, null but in its own rows. Rows are valid until the next one is made.
  */
 private final class ResultRows(spec: KeyedSpec) {
   private val tags = spec.tags.toIndexedSeq

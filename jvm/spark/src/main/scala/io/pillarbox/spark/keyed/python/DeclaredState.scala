@@ -1,7 +1,8 @@
 package io.pillarbox.spark.keyed.python
 
+import com.fasterxml.jackson.annotation.JsonProperty
 import com.fasterxml.jackson.databind.annotation.JsonDeserialize
-import io.pillarbox.api.{State, StateDescriptor, StateTtl}
+import io.pillarbox.api.{State, StateDescriptor}
 import io.pillarbox.spark.base.SpecJson
 import io.pillarbox.spark.state.{TtlSpec, UnsafeRowSerializer}
 import org.apache.spark.sql.types.StructType
@@ -9,19 +10,16 @@ import org.apache.spark.sql.types.StructType
 /**
  * A state that the Python function declared when it was opened.
  *
- * @param kind
- *   value, list, map, reducing or aggregating; the worker keeps the latter two as values
- * @param valueType
- *   of the value, element or accumulator
- * @param keyType
- *   of a map's keys, else null
+ * @param kind value, list, map, reducing or aggregating; the worker keeps the latter two as values
+ * @param valueType the type of the value, element or accumulator
+ * @param keyType the type of a map's keys, else null
  */
 private final case class DeclaredState(
     name: String,
     kind: String,
-    valueType: StructType,
-    keyType: StructType,
-    ttl: Option[StateTtl]
+    @JsonProperty("type") @JsonDeserialize(using = classOf[SpecJson.SchemaReader]) valueType: StructType,
+    @JsonDeserialize(using = classOf[SpecJson.SchemaReader]) keyType: StructType,
+    ttl: Option[TtlSpec]
 ) {
   private def values = new UnsafeRowSerializer(valueType)
 
@@ -31,24 +29,13 @@ private final case class DeclaredState(
       case "map" => StateDescriptor.map(name, new UnsafeRowSerializer(keyType), values)
       case _ => StateDescriptor.value(name, values)
     }
-    ttl.fold[StateDescriptor[_ <: State]](lasting)(lasting.withTtl(_))
+    ttl.fold[StateDescriptor[_ <: State]](lasting)(spec => lasting.withTtl(spec.config))
   }
 }
 
 private object DeclaredState {
-  private final case class Ready(states: Seq[One] = Nil)
-
-  private final case class One(
-      name: String,
-      kind: String,
-      @JsonDeserialize(using = classOf[SpecJson.SchemaReader]) `type`: StructType,
-      @JsonDeserialize(using = classOf[SpecJson.SchemaReader]) keyType: StructType,
-      ttl: Option[TtlSpec]
-  )
+  private final case class Ready(states: Seq[DeclaredState] = Nil)
 
   /** Reads the worker's READY. */
-  def fromReady(json: String): Seq[DeclaredState] = SpecJson
-    .read[Ready](json)
-    .states
-    .map(one => DeclaredState(one.name, one.kind, one.`type`, one.keyType, one.ttl.map(_.config)))
+  def fromReady(json: String): Seq[DeclaredState] = SpecJson.read[Ready](json).states
 }

@@ -21,8 +21,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
  *
  * @param sendAhead
  *   takes rows that come before those of the frame, as an Arrow batch that is valid until it returns
- * @param refused
- *   the error to throw for a row or key that is too large
+ * @param refused the error to throw for a row or key that is too large
  */
 private final class FrameEvents(
     keySchema: Schema,
@@ -39,37 +38,32 @@ private final class FrameEvents(
   private var times = new Array[Long](1024)
   private var count = 0
 
-  /**
-   * Of the last so many events, all of them rows whose keys are words: the keys, whose numbers aren't known
-   * yet.
-   */
+  /** The number of the last events, all rows whose keys are words, whose keys have no numbers yet. */
   private var unsettled = 0
   private val unsettledKeys = new Array[Long](FrameEvents.MaxUnsettled)
   private var sentEvents = 0
   private var sentKeys = 0
   private var bytes = 0L
 
-  /** Timers of the frame's keys that are not among the events: what the keys have. */
+  /** The timers of the frame's keys that are not among the events. */
   private var listedTimers = List.empty[(Int, Byte, Long)]
 
-  /** Of the frame's rows, those that were sent ahead. */
+  /** The number of the frame's rows that were sent ahead. */
   private var rowsAhead = 0
 
   def isEmpty: Boolean = count == 0 && keys == 0
 
-  /** Whether no event is in the frame yet. */
+  /** True if no event is in the frame yet. */
   def isStarting: Boolean = count == 0
 
-  /** Whether a frame is worth sending: many events or keys, or large ones. */
+  /** True if a frame is worth sending: many events or keys, or large ones. */
   def isFull: Boolean = count >= limits.events || rowsAhead + rowWriter.rows >= limits.rows || isHeldFull
 
-  /** Whether the worker holds so much that it had better give the state back. */
+  /** True if the worker holds so much that it should give the state back. */
   def isHeldFull: Boolean =
     bytes >= FrameLimits.MaxBytes || keys >= limits.keys || sentEvents + count >= limits.heldEvents
 
-  /**
-   * How many the worker holds, or will with this frame; those of rows that aren't settled yet don't count.
-   */
+  /** The number of keys that the worker holds, or will with this frame, without those of unsettled rows. */
   def keys: Int = frameKeys.size
 
   /** The number of the frame's first new key. */
@@ -77,10 +71,10 @@ private final class FrameEvents(
 
   def key(keyIndex: Int): UnsafeRow = frameKeys.key(keyIndex)
 
-  /** The hash of a key, as its serializer has it. */
+  /** The hash of a key, as its serializer computes it. */
   def keyHash(keyIndex: Int): Int = frameKeys.hash(keyIndex)
 
-  /** The number of a key in the frame; a new one is copied. */
+  /** Returns the number of a key in the frame; a new one is copied. */
   def indexOf(key: UnsafeRow): Int = {
     settle()
     frameKeys.indexOf(key)
@@ -101,9 +95,7 @@ private final class FrameEvents(
     sendAhead(parts)
   }
 
-  /**
-   * Adds a row of a key of one column of eight bytes; the number of the key is found later, when many are.
-   */
+  /** Adds a row whose key is one column of eight bytes. Such keys get their numbers later, together. */
   def addUnsettled(key: Long, timestamp: Long, row: InternalRow, size: Int): Unit = {
     unsettledKeys(unsettled) = key
     addRow(0, timestamp, row, size)
@@ -117,7 +109,7 @@ private final class FrameEvents(
     unsettled = 0
   }
 
-  /** Counts what else the worker has to hold. */
+  /** Counts bytes that the worker has to hold besides. */
   def addBytes(size: Long): Unit = bytes += size
 
   def addTimer(keyIndex: Int, kind: TimeDomain, timestamp: Long): Unit =
@@ -141,7 +133,7 @@ private final class FrameEvents(
     times = java.util.Arrays.copyOf(times, count * 2)
   }
 
-  /** The frame up to its rows, which are settled. The buffers are valid until the next event. */
+  /** Returns the frame up to its rows, which are settled. The buffers are valid until the next event. */
   def encode(
       id: Long,
       reached: Long,
@@ -166,7 +158,7 @@ private final class FrameEvents(
     head.flip() +: (FrameEvents.blob(keyWriter.finishParts()) ++ FrameEvents.blob(rowWriter.finishParts()))
   }
 
-  /** The timers that the keys have. */
+  /** Returns the timers that the keys have. */
   def listed: Seq[ByteBuffer] = {
     val bytes = Frame.buffer(4 + 13 * listedTimers.size).putInt(listedTimers.size)
     listedTimers.foreach { case (keyIndex, _, _) => bytes.putInt(keyIndex) }
@@ -200,37 +192,30 @@ private final class FrameEvents(
 }
 
 /**
- * How much goes into a frame, and how much the worker holds before it gives changed state back.
+ * The limits of a frame, and of the state that the worker holds before it gives changed state back.
  *
- * @param events
- *   of a frame at most
- * @param rows
- *   of a frame at most
- * @param heldEvents
- *   of the frames that go on from each other's keys
- * @param keys
- *   whose state the worker holds at most
+ * @param events events of a frame at most
+ * @param rows rows of a frame at most
+ * @param heldEvents events of the frames that keep the same keys, at most
+ * @param keys keys whose state the worker holds, at most
  */
 private final case class FrameLimits(events: Int, heldEvents: Int, keys: Int, rows: Int = Int.MaxValue)
 
 private object FrameLimits {
 
-  /** Of rows, keys and state, from which they are sent, however few. */
+  /** The bytes of rows, keys and state from which they are sent, however few. */
   val MaxBytes: Long = 32L << 20
 
   /** A row becomes Python objects, so frames are small. Values are as cheap to send again as to hold. */
   private val Rows = FrameLimits(events = 1 << 15, heldEvents = 1 << 15, keys = 1 << 15)
 
-  /** A list or map is to be looked for in the backend, entry by entry: the worker had better hold it. */
+  /** A list or map has to be read from the backend entry by entry, so the worker should hold it. */
   private val RowsWithCollections = Rows.copy(heldEvents = 1 << 18, keys = 1 << 17)
 
-  /**
-   * Columns take no more than their bytes, and the larger a frame, the fewer times a key comes with its
-   * state.
-   */
+  /** Columns take no more than their bytes, and in larger frames a key comes with its state less often. */
   private def columns(rows: Int) = FrameLimits(events = rows, heldEvents = rows, keys = rows)
 
-  /** @param maxRows of a frame, 0 for no limit but that of events */
+  /** @param maxRows rows of a frame at most, 0 for no limit but that of events */
   def of(form: String, states: Seq[DeclaredState], maxRows: Int): FrameLimits = {
     val most = if (maxRows > 0) maxRows else Int.MaxValue
     // The column form has no timers, and holds nothing from frame to frame.
@@ -244,9 +229,7 @@ private object FrameLimits {
 
 private object FrameEvents {
 
-  /**
-   * Of so many keys the numbers are found at once: 16 KiB with them, no more of the nearest cache than half.
-   */
+  /** The number of keys whose numbers are found at once: with them 16 KiB, at most half of the L1 cache. */
   private final val MaxUnsettled = 1024
   final val Row: Byte = 0
   final val EventTimer: Byte = 1
@@ -260,7 +243,7 @@ private object FrameEvents {
   def kindOf(code: Byte): TimeDomain =
     if (code == EventTimer) TimeDomain.EVENT_TIME else TimeDomain.PROCESSING_TIME
 
-  /** A blob of several parts. */
+  /** Puts the length of several parts before them. */
   def blob(parts: Seq[ByteBuffer]): Seq[ByteBuffer] =
     Frame.buffer(4).putInt(parts.map(_.remaining).sum).flip() +: parts
 }

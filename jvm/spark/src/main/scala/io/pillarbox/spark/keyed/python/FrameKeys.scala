@@ -133,7 +133,7 @@ private object FrameKeys {
   private final val HashSeed = 42
 
   /**
-   * Whether a row is no more than one value of eight bytes: the word of null bits, none set, and that value.
+   * True if a row is no more than one value of eight bytes: the word of null bits, none set, and that value.
    */
   def isWord(key: UnsafeRow): Boolean =
     key.getSizeInBytes == 16 && Platform.getLong(key.getBaseObject, key.getBaseOffset) == 0L

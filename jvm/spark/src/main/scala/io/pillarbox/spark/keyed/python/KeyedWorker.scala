@@ -13,11 +13,10 @@ import org.apache.spark.sql.pillarbox.{TaskKills, UserFunction}
  * A task's session with its worker: one frame goes out, its update comes back, queries about large state
  * between them.
  *
- * The calling thread waits; it is the task's own. While the worker computes, the JVM has nothing to do for
- * the task, and with as many tasks as cores another task has the core.
+ * The calling thread, the task's own, waits: while the worker computes, the JVM has nothing to do for the
+ * task, and with as many tasks as cores another task has the core.
  *
- * @param count
- *   adds to one of the metrics of [[KeyedMetrics]]
+ * @param count adds to one of the metrics of [[KeyedMetrics]]
  */
 private final class KeyedWorker(
     function: UserFunction,
@@ -27,14 +26,13 @@ private final class KeyedWorker(
   private var worker: WorkerSession = _
   private var isUsable = false
 
-  /** Less than a millisecond, which is not counted yet. */
+  /** Time below a millisecond, which is not counted yet. */
   private var uncountedNanos = 0L
 
   /**
    * Starts or takes over a worker and sends the function.
    *
-   * @return
-   *   the worker's READY, as JSON
+   * @return the worker's READY, as JSON
    */
   def open(initJson: String, rowSchema: Schema, resultSchema: Schema): String = {
     val leasing = System.nanoTime
@@ -58,10 +56,8 @@ private final class KeyedWorker(
   /**
    * Sends a frame and waits for its update.
    *
-   * @param onQuery
-   *   answers: state, keyIndex, op, key blob to the entries
-   * @param onPart
-   *   takes the body of a part of the update
+   * @param onQuery returns the entries for a state, key index, op and key blob
+   * @param onPart takes the body of a part of the update
    */
   def exchange(
       parts: Seq[ByteBuffer],
@@ -82,7 +78,7 @@ private final class KeyedWorker(
       frame
     }
 
-  /** Sends what comes before that of the next frame or answer: rows (0) or cells of a state (from 1). */
+  /** Sends what precedes the next frame or answer: rows (0), or cells of a state (from 1). */
   def sendPart(what: Int, batch: Seq[ByteBuffer]): Unit = worker.orDied {
     write(Frame.Part, Frame.buffer(4).putInt(what).flip() +: batch)
   }
@@ -119,8 +115,7 @@ private final class KeyedWorker(
   /**
    * Gives the worker back if it is between frames, else ends it.
    *
-   * @throws PythonWorkerException
-   *   if what a task that has gone well added to accumulators can't be had
+   * @throws PythonWorkerException if the accumulator updates of a task that succeeded are lost
    */
   override def close(): Unit = if (worker != null) {
     val end = if (isUsable && !context.isInterrupted()) lastFrame() else None

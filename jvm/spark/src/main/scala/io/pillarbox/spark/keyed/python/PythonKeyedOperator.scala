@@ -6,7 +6,7 @@ import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.KeyedTarget
 import io.pillarbox.spark.keyed.{KeyedOperator, KeyedOperatorContext, KeyedOperatorFactory}
 import io.pillarbox.spark.state.InitialTarget
-import io.pillarbox.spark.task.UserErrors
+import io.pillarbox.spark.task.ReportedException
 import io.pillarbox.spark.worker.{ArrowBatchReader, Frame, PythonTaskFailure, SessionStart}
 import io.pillarbox.state.Namespace
 import io.pillarbox.timer.Timer
@@ -20,8 +20,8 @@ import org.apache.spark.sql.types.StructType
  * Runs a Python function of the row or column form: gathers events into frames and exchanges them with the
  * worker.
  *
- * Frames hold events of many keys, so the worker fires the timers that are set by a frame's events, up to the
- * horizon of its last one.
+ * A frame holds events of many keys, so the worker fires the timers that are set by a frame's events, up to
+ * the horizon of its last one.
  */
 private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.Factory)
     extends KeyedOperator
@@ -35,20 +35,20 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
   private var view: InternalRow => InternalRow = _
   private var frameId = 0L
 
-  /** How far time had come before the frame's first event. */
+  /** The time before the frame's first event. */
   private var reached = Long.MinValue
   private var horizon = Long.MinValue
 
-  /** Of a batch: how many of the frame's keys have no more rows. All but the last one, or all. */
+  /** The number of the frame's keys without further rows: all but the last one, or all. Only in a batch. */
   private var endedKeys = 0
 
-  /** Of a batch: whether the frame's first key has state and timers from the frame before. */
+  /** True if the frame's first key has state and timers from the frame before. Only in a batch. */
   private var goesOn = false
 
-  /** How many of the keys have had their state added to the frame. */
+  /** The number of keys whose state was added to the frame. */
   private var loadedKeys = 0
 
-  /** Where in a row of a stream its key is, if that is one column of eight bytes; else -1. */
+  /** The ordinal of the key in a stream's row, if it is one column of eight bytes; else -1. */
   private var wordOrdinal = -1
 
   private def hasInitial = context.task.initial.isDefined
@@ -129,17 +129,14 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
   private def addRow(keyIndex: Int, row: UnsafeRow, time: Long): Unit =
     events.addRow(keyIndex, time, view(row), row.getSizeInBytes)
 
-  /** The number of a key; the state of a new one goes into the frame. */
+  /** Returns the number of a key; the state of a new one goes into the frame. */
   private def indexOf(key: UnsafeRow): Int = {
     val keyIndex = events.indexOf(key)
     loadNewKeys()
     keyIndex
   }
 
-  /**
-   * The state of the frame's new keys goes into the frame, unless they are keys of a batch that can't have
-   * any.
-   */
+  /** Adds the state of the frame's new keys to it, unless they are keys of a batch that can't have any. */
   private def loadNewKeys(): Unit =
     while (loadedKeys < events.keys) {
       val keyIndex = loadedKeys
@@ -148,7 +145,7 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
       else states.foreach(_.addNothing(keyIndex - events.firstKey))
     }
 
-  /** Whether anything of a key may be stored. */
+  /** True if anything of a key may be stored. */
   private def isStored(keyIndex: Int): Boolean = !context.isBatch || hasInitial || (goesOn && keyIndex == 0)
 
   private def addStored(keyIndex: Int): Unit = {
@@ -159,10 +156,10 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
       bytes += states(i).addCells(keyIndex, keyIndex - events.firstKey)
       i += 1
     }
-    // In a stream all that is due comes as an event, and the rest is only sent to a function that lists it.
+    // In a stream every due timer comes as an event, and only a function that lists timers gets the rest.
     if (context.isBatch)
       timersOf(keyIndex).foreach(timer => events.listTimer(keyIndex, timer.kind, timer.timestamp))
-    // What has to be sent again for a key that goes on must not fill the next frame by itself.
+    // The state that is sent again for a key that goes on must not fill the next frame by itself.
     if (!(goesOn && keyIndex == 0)) events.addBytes(bytes)
   }
 
@@ -189,7 +186,7 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     loadedKeys = 0
   }
 
-  /** What was stored of keys that have ended is done with. */
+  /** Clears the state of keys that have ended. */
   private def dropEnded(): Unit = (0 until endedKeys).filter(isStored).foreach { keyIndex =>
     select(keyIndex)
     states.foreach(_.clear())
@@ -215,7 +212,7 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     (if (context.isBatch) PythonKeyedOperator.Batch else PythonKeyedOperator.TimersOnDemand) |
       (if (context.spec.timeSorted) PythonKeyedOperator.TimeSorted else 0)
 
-  /** The state of the frame's new keys. */
+  /** Returns the state of the frame's new keys. */
   private def cells(): Seq[ByteBuffer] =
     Frame.buffer(4).putInt(states.size).flip() +: states.toSeq.flatMap(state =>
       FrameEvents.blob(state.finishCells())
@@ -243,7 +240,7 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     }
   }
 
-  /** Rows or changes that come before those of the update. */
+  /** Takes rows or changes that precede those of the update. */
   private def part(body: ByteBuffer): Unit = {
     val what = body.getInt
     if (what == 0) collect(body) else states(what - 1).applyChanges(body, select)
@@ -258,9 +255,7 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     PythonKeyedOperator.Kinds.foreach(kind => context.countTimers(kind, body.getInt.toLong))
   }
 
-  /**
-   * The rows are read as they are pulled, which is over before the next frame, or else is done with by then.
-   */
+  /** The rows are read as they are pulled: before the next frame, or else `settleRows` makes them by then. */
   private def collect(blob: ByteBuffer): Unit = {
     context.settleRows()
     if (blob.hasRemaining) {
@@ -314,7 +309,7 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
   private def arrow(schema: StructType): Schema =
     SparkAdapter.arrowSchema(schema, context.task.timeZone, largeVarTypes = false)
 
-  /** The columns that the function is given. */
+  /** The columns that the function gets. */
   private def functionSchema: StructType =
     if (context.spec.inputs.isEmpty) context.inputSchema
     else StructType(context.spec.inputs.map(context.inputSchema(_)))
@@ -336,13 +331,13 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
       .put("time_sorted", context.spec.timeSorted): Unit
   }
 
-  /** Errors of the user's function reach the driver by their own message. */
+  /** Translates errors of the user's function, so that they reach the driver with their own message. */
   private def showingErrors[T](body: => T): T =
     try body
     catch { case failure: PythonTaskFailure => throw shown(failure) }
 
   private def shown(failure: PythonTaskFailure): Throwable =
-    UserErrors.failure(failure.report(context.spec.operator))
+    new ReportedException(failure.report(context.spec.operator))
 }
 
 private[pillarbox] object PythonKeyedOperator {
@@ -353,7 +348,7 @@ private[pillarbox] object PythonKeyedOperator {
   /** The worker holds the keys and their state for the next frame. */
   private final val KeepKeys = 8
 
-  /** Of a query: it asks for timers. */
+  /** The pseudo-state of a query for timers. */
   private final val TimersState = -1
   private val Kinds = Seq(TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME)
 

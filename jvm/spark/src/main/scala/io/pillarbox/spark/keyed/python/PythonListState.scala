@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.types._
 
-/** Lists: sent whole up to a size, asked for above it, changed by a log of operations. */
+/** A list. It is sent whole up to a size and asked for above it; a log of operations changes it. */
 private final class PythonListState(
     declared: DeclaredState,
     state: StampedList[UnsafeRow],
@@ -36,7 +36,7 @@ private final class PythonListState(
 
   override def answer(op: Int, key: ByteBuffer): Seq[ByteBuffer] = {
     writeAll(0, state.elements)
-    message()
+    writer.finishParts()
   }
 
   private def writeAll(index: Int, elements: Iterator[UnsafeRow]): Unit =

@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.types._
 
-/** Maps: sent whole up to a size, asked for entry by entry above it. */
+/** A map. It is sent whole up to a size and asked for entry by entry above it. */
 private final class PythonMapState(
     declared: DeclaredState,
     state: StampedMap[UnsafeRow, UnsafeRow],
@@ -50,7 +50,7 @@ private final class PythonMapState(
       }
   }
 
-  /** Some of the current key's entries, with the stamps that are sent. */
+  /** Returns some of the current key's entries, with the stamps that are sent. */
   private def entries(most: Int): Array[(UnsafeRow, UnsafeRow, Long)] = {
     val cursor = state.cursor(few = false)
     Iterator
@@ -73,7 +73,7 @@ private final class PythonMapState(
       case _ =>
         entries(InlineEntries).foreach { case (key, value, stamp) => writeEntry(0, key, value, stamp) }
     }
-    message()
+    writer.finishParts()
   }
 
   private def writeEntry(index: Int, key: UnsafeRow, value: UnsafeRow, stamp: Long): Unit = {

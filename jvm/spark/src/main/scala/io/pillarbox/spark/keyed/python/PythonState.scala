@@ -19,14 +19,11 @@ import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProj
 import org.apache.spark.sql.types._
 
 /**
- * One declared state on its way to the worker and back. The backend's current key is always the one that is
- * meant. The worker judges TTL, so that state is sent as it is stored, and takes what comes back with its
- * stamp.
+ * The transfer of one declared state to the worker and back, under the backend's current key. The worker
+ * judges TTL, so state is sent as it is stored, and what comes back is stored with its stamp.
  *
- * @param stored
- *   the state as the backend has it
- * @param arrow
- *   turns a schema into Arrow's, as the session wants it
+ * @param stored the state in the backend
+ * @param arrow converts a schema into Arrow's, by the session's settings
  */
 private abstract class PythonState(
     val declared: DeclaredState,
@@ -37,12 +34,12 @@ private abstract class PythonState(
     backend: KeyedStateBackend[UnsafeRow]
 ) extends AutoCloseable {
 
-  /** Null without TTL. */
+  /** The TTL, or null without one. */
   protected val policy: TtlPolicy = TtlPolicy.of(stored.descriptor, backend).orNull
   private val cleaner =
     if (policy == null) null else new Cleaner(policy, stored, backend, ExpirySink.None)
 
-  /** Since the last clean-up. */
+  /** The changes since the last clean-up. */
   private var accesses = 0
   protected val writer = new ArrowBatchWriter(arrow(cells))
 
@@ -54,7 +51,7 @@ private abstract class PythonState(
   private val reader = new ArrowBatchReader(arrow(changes))
   private val toValue = UnsafeProjection.create(declared.valueType)
 
-  /** Of the cells, for SCHEMAS. */
+  /** The schema of the cells, for SCHEMAS. */
   def cellSchema: Schema = writer.schema
 
   private var refused: PythonTaskFailure => Throwable = identity
@@ -62,8 +59,7 @@ private abstract class PythonState(
   /**
    * @param send takes cells that come before those of the next message, as an Arrow batch that is valid until
    *   it returns
-   * @param refuse
-   *   the error to throw for a value or entry that is too large
+   * @param refuse the error to throw for a value or entry that is too large
    */
   def onMany(send: Seq[ByteBuffer] => Unit, refuse: PythonTaskFailure => Throwable): Unit = {
     sendAhead = (_, parts) => send(parts)
@@ -77,16 +73,13 @@ private abstract class PythonState(
   private val tooLarge: (Long, FrameSize) => Throwable = (bytes, size) =>
     refused(new PythonWorkerException(size.refusal(FrameSize.StateTooLarge, bytes, "state" -> declared.name)))
 
-  /**
-   * Adds what the current key holds, number `keyIndex` of all and `index` of the frame's new ones; gives the
-   * bytes of it.
-   */
+  /** Adds the state of the current key: number `keyIndex` of all, `index` of the new. Returns its bytes. */
   def addCells(keyIndex: Int, index: Int): Long
 
   /** Adds a key of which nothing is stored. */
   def addNothing(index: Int): Unit
 
-  /** What was added, as the bytes of a blob; starts anew. Valid until the next cell. */
+  /** Returns the cells that were added, as a blob's bytes, and starts anew. Valid until the next cell. */
   def finishCells(): Seq[ByteBuffer] = writer.finishParts()
 
   /** Carries out the changes of an UPDATE; `select` makes the key of an index the current one. */
@@ -103,19 +96,19 @@ private abstract class PythonState(
   }
 
   /**
-   * Clears away what is expired under keys that nobody touches, for the changes since the last time. Only
-   * when the worker holds no keys: what it has renewed isn't stored before.
+   * Removes expired state under keys that nobody touches, in proportion to the changes since the last time.
+   * Only when the worker holds no keys: what it has renewed is not stored before.
    */
   def cleanUp(): Unit = {
     if (cleaner != null) cleaner.sweep(accesses)
     accesses = 0
   }
 
-  /** The entries of the current key that a QUERY asks for. */
+  /** Returns the entries of the current key that a QUERY asks for. */
   def answer(op: Int, key: ByteBuffer): Seq[ByteBuffer] =
     throw new IllegalStateException(s"State '${declared.name}' is sent whole, and can't be asked for")
 
-  /** The state, as values that a query starts with get into it. */
+  /** The target of initial values for this state. */
   def initialTarget: InitialTarget = {
     val keyType = declared.keyType
     InitialTarget.of(
@@ -129,13 +122,10 @@ private abstract class PythonState(
     )
   }
 
-  /** Removes what the current key holds. */
+  /** Removes the state of the current key. */
   def clear(): Unit = stored.clear()
 
   protected def change(row: InternalRow): Unit
-
-  /** An answer. */
-  protected def message(): Seq[ByteBuffer] = writer.finishParts()
 
   protected def valueOf(row: InternalRow, ordinal: Int): UnsafeRow =
     toValue(row.getStruct(ordinal, declared.valueType.length)).copy()
@@ -149,10 +139,7 @@ private abstract class PythonState(
   }
 }
 
-/**
- * A list or map: cells that don't say which keys have none, and which of them have more than is sent with the
- * frame.
- */
+/** A list or map: flags tell which keys have more than is sent with the frame, since cells don't. */
 private abstract class PythonCollectionState(
     declared: DeclaredState,
     stored: Stamped,
@@ -180,7 +167,7 @@ private object PythonState {
   /** List elements and map entries that are sent with the frame; a key that has more is asked for. */
   val InlineEntries = 256
 
-  /** Key index, operation and time, which a cell has beside its values. */
+  /** The bytes of key index, operation and time, which a cell has beside its values. */
   private val CellBytes = 16L
 
   def schema(fields: (String, DataType)*): StructType =

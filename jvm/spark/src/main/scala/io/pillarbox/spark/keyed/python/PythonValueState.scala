@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.types._
 
-/** Values, and the accumulators of reducing and aggregating states. */
+/** A value, or the accumulator of a reducing or aggregating state. */
 private final class PythonValueState(
     declared: DeclaredState,
     state: StampedValue[UnsafeRow],
@@ -29,7 +29,7 @@ private final class PythonValueState(
     case _ => null
   }
 
-  /** Of each key that the worker has: where its value was. */
+  /** The address of the value of each key that the worker has. */
   private var addresses = new Array[Int](if (addressed == null) 0 else 1024)
 
   override def addCells(keyIndex: Int, index: Int): Long = {

@@ -13,10 +13,9 @@ private[pillarbox] final class ScanCompiler(session: SparkSession, spec: KeyedSp
   private val timeZone = SparkAdapter.sqlConf(session).sessionLocalTimeZone
 
   /**
-   * The program, and the columns that it puts out.
+   * Returns the program, and the columns of its rows.
    *
-   * @throws org.apache.spark.sql.AnalysisException
-   *   if an expression can't be resolved
+   * @throws org.apache.spark.sql.AnalysisException if an expression can't be resolved
    * @throws IllegalArgumentException if one is no expression of a row, or if a column of the state has the
    *   name of a column of the row, or no type
    */

@@ -10,8 +10,8 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.types.StructType
 
 /**
- * Runs compiled SQL expressions: a row and the state of its key make the new state; row and new state make
- * the row that goes out. No timers.
+ * Runs compiled SQL expressions: a row and the state of its key make the new state; the row and the new state
+ * make the row that goes out. There are no timers.
  */
 private[pillarbox] final class ScanOperator(program: ScanProgram)
     extends KeyedOperator
@@ -98,14 +98,10 @@ private[pillarbox] object ScanOperator {
 /**
  * The resolved expressions of a scan.
  *
- * @param state
- *   columns of the state
- * @param initials
- *   over the columns of a row
- * @param updates
- *   over a row and the old `state`, all at once
- * @param emits
- *   over a row and the new `state`
+ * @param state columns of the state
+ * @param initials over the columns of a row
+ * @param updates over a row and the old `state`, all at once
+ * @param emits over a row and the new `state`
  */
 private[pillarbox] final case class ScanProgram(
     state: Seq[Attribute],

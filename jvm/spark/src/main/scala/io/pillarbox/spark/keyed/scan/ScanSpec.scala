@@ -3,17 +3,13 @@ package io.pillarbox.spark.keyed.scan
 import io.pillarbox.spark.base.SpecJson
 import io.pillarbox.spark.state.TtlSpec
 
-/**
- * A column of the state of a scan: what it is before a key's first row, and what each row makes of it, as
- * SQL.
- */
+/** A column of a scan's state, in SQL: its value before a key's first row, and after each row. */
 private[pillarbox] final case class ScanColumn(name: String, init: String, update: String)
 
 /**
- * What a scan does to each row.
+ * The state and the results of a scan.
  *
- * @param select
- *   the columns of the rows that it puts out, over row and new state; empty for all of both
+ * @param select the columns of the rows that it puts out, over row and new state; empty for all of both
  */
 private[pillarbox] final case class ScanSpec(
     state: Seq[ScanColumn] = Nil,

@@ -6,11 +6,10 @@ import org.apache.spark.sql.pillarbox.{LosslessTypes, SparkAdapter}
 import org.apache.spark.sql.types.{DataType, DoubleType, FloatType, NumericType}
 
 /**
- * Finds the types of a scan's state: the smallest that hold the initial values and, over state of these very
+ * Finds the types of a scan's state: the smallest that hold the initial values and, over state of these
  * types, all updates. Nothing is rounded or cut.
  *
- * @param updates
- *   the updates over state of the given types
+ * @param updates the updates over state of the given types
  */
 private final class ScanTypes(
     operator: String,
@@ -42,10 +41,7 @@ private final class ScanTypes(
         .getOrElse(throw misfit(i, types(i), found))
     }
 
-  /**
-   * Whether a constant number is one of that floating-point type, too: 0.0 is a decimal, and as good a
-   * double.
-   */
+  /** True if a constant is exact in that floating-point type: 0.0 is a decimal, and as good a double. */
   private def isExactly(initial: Expression, dataType: DataType): Boolean =
     initial.foldable && initial.dataType.isInstanceOf[NumericType] &&
       (dataType == DoubleType || dataType == FloatType) && {
@@ -58,7 +54,7 @@ private final class ScanTypes(
     throw misfit(i, types(i), wider(i))
   }
 
-  /** As long as only the initial value is in the way, that is what to cast. */
+  /** Suggests a cast: of the initial value as long as only that is in the way, else of the update. */
   private def misfit(i: Int, known: DataType, found: DataType): IllegalArgumentException = {
     val column = columns(i)
     val cast =
@@ -70,8 +66,6 @@ private final class ScanTypes(
 
 private object ScanTypes {
 
-  /**
-   * The digits of a decimal grow one by one; more rounds than they can take mean a type that grows for ever.
-   */
+  /** The digits of a decimal grow one by one: after more rounds than they can take, a type grows for ever. */
   private final val MostRounds = 100
 }

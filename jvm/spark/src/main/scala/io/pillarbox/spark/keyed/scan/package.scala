@@ -1,7 +1,4 @@
 package io.pillarbox.spark.keyed
 
-/**
- * Keyed functions made of SQL expressions over a row and the state of its key: compiled on the driver, run in
- * tasks.
- */
+/** Keyed functions of SQL expressions over a row and its key's state. The driver compiles, tasks run them. */
 package object scan

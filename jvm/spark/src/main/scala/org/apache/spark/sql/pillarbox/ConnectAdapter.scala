@@ -13,8 +13,8 @@ import org.apache.spark.unsafe.types.UTF8String
 import org.sparkproject.connect.protobuf.CodedInputStream
 
 /**
- * Spark Connect's planner, which makes plans and functions of a client's messages, in the client's session on
- * the server. On the thread that the planner was handed to.
+ * Adapter to Spark Connect's planner, which makes plans and functions of a client's messages, in the client's
+ * session on the server. On the thread that the planner was passed to.
  */
 final class ConnectAdapter(planner: SparkConnectPlanner) {
 
@@ -27,7 +27,7 @@ final class ConnectAdapter(planner: SparkConnectPlanner) {
   }
 
   /**
-   * The Python function of a client, with the files of its session and the interpreter of the server.
+   * Returns the Python function of a client, with the files of its session and the interpreter of the server.
    *
    * @param expression a `spark.connect.Expression`: a `common_inline_user_defined_function`
    */
@@ -37,16 +37,16 @@ final class ConnectAdapter(planner: SparkConnectPlanner) {
       case other => throw new IllegalArgumentException(s"A Python function is needed, found ${other.sql}")
     }
 
-  /** A row of texts, which a client gets without a job. */
+  /** Returns a plan of one row of texts, which a client gets without a job. */
   def text(values: String*): LogicalPlan = {
     val columns = values.indices.map(at => AttributeReference(s"_$at", StringType, nullable = false)())
     LocalRelation(columns, Seq(InternalRow.fromSeq(values.map(UTF8String.fromString))))
   }
 
-  /** The same as a DataFrame. */
+  /** Returns the same as a DataFrame. */
   def rows(values: String*): DataFrame = SparkAdapter.ofRows(session, text(values: _*))
 
-  /** A message may be as deep as one that Connect reads by itself; protobuf's own limit is far less. */
+  /** Allows messages as deep as those that Connect reads itself; protobuf's own limit is far lower. */
   private def nested(message: Array[Byte]): CodedInputStream = {
     val in = CodedInputStream.newInstance(message)
     in.setRecursionLimit(SparkEnv.get.conf.get(Connect.CONNECT_GRPC_MARSHALLER_RECURSION_LIMIT))

@@ -14,8 +14,8 @@ import org.apache.spark.{SparkContext, SparkEnv}
 import org.slf4j.LoggerFactory
 
 /**
- * What executors tell the driver between micro-batches, and the driver them, over Spark's own RPC. Messages
- * are of standard types: Spark reads them without the class path of the application. No thread waits for an
+ * The messages between executors and the driver, also between micro-batches, over Spark's own RPC. They are
+ * of standard types, which Spark reads without the class path of the application. No thread waits for an
  * answer; a message may be lost with an executor. Written for Spark 4.2.
  */
 object DriverMessages {
@@ -31,9 +31,7 @@ object DriverMessages {
   private var served: SparkEnv = _
   private val executors = new ConcurrentHashMap[String, RpcEndpointRef]
 
-  /**
-   * On the driver, before tasks are made: from now on messages reach `listener`. Once a SparkContext.
-   */
+  /** Lets messages reach `listener`. On the driver, before tasks are made, once for a SparkContext. */
   def serve(context: SparkContext, listener: Listener, lender: Lender): Unit = synchronized {
     val env = SparkEnv.get
     if (served ne env) {
@@ -49,13 +47,13 @@ object DriverMessages {
     }
   }
 
-  /** On the driver: lets every executor close what it has of a query's run. */
+  /** Lets every executor close what it has of a query's run. On the driver. */
   def closeRun(runId: String): Unit = executors.values.asScala.foreach(_.send((Close, runId)))
 
   private var announced: SparkEnv = _
   private var driver: RpcEndpointRef = _
 
-  /** On an executor: from now on `close` is run for each run of a query that ends. Any thread. */
+  /** Has `close` run from now on for each run of a query that ends. On an executor. Any thread. */
   def announce(close: String => Unit): Unit = synchronized {
     val env = SparkEnv.get
     if (announced ne env) {
@@ -66,13 +64,10 @@ object DriverMessages {
     }
   }
 
-  /** On an executor that was announced: a version has something for the next micro-batch. Any thread. */
+  /** Reports that a version has something for the next micro-batch. After `announce`. Any thread. */
   def wake(key: String, version: Long): Unit = tell((Wake, key, version))
 
-  /**
-   * On an executor that was announced: what goes on between micro-batches in a partition has failed. Any
-   * thread.
-   */
+  /** Reports that a partition's work between micro-batches has failed. After `announce`. Any thread. */
   def fail(key: String, partition: Int): Unit = tell((Fail, key, partition))
 
   private def tell(message: Product): Unit =
@@ -83,8 +78,8 @@ object DriverMessages {
   private var lender: Future[RpcEndpointRef] = _
 
   /**
-   * On an executor: tells the driver's lender of what is used of a limit. The answer comes on a thread of
-   * Spark's RPC, or never. Any thread; does not block.
+   * Reports the use of a limit to the driver's lender. The answer comes on a thread of Spark's RPC, or never.
+   * On an executor. Any thread; does not block.
    */
   def lend(key: String, process: String, report: Array[Long])(answer: Array[Long] => Unit): Unit = {
     implicit val here: ExecutionContext = ExecutionContext.parasitic
@@ -114,14 +109,14 @@ object DriverMessages {
 
   private def forgetLender(): Unit = synchronized { lender = null }
 
-  /** What the driver does with messages; on threads of Spark's RPC. Must not block. */
+  /** Receives messages on the driver, on threads of Spark's RPC. Must not block. */
   trait Listener {
     def onWake(key: String, version: Long): Unit
     def onFail(key: String, partition: Int): Unit
     def onExecutorLost(): Unit
   }
 
-  /** On the driver; on threads of Spark's RPC. Must not block. */
+  /** Lends parts of limits on the driver, on threads of Spark's RPC. Must not block. */
   trait Lender {
 
     /** Answers a process that uses a limit; empty for no answer. */

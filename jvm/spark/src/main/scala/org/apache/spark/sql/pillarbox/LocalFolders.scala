@@ -1,8 +1,10 @@
 package org.apache.spark.sql.pillarbox
 
-import java.io.IOException
+import java.io.{BufferedOutputStream, IOException, OutputStream}
 import java.nio.file.attribute.BasicFileAttributes
 import java.nio.file.{FileVisitResult, Files, NoSuchFileException, Path, SimpleFileVisitor}
+
+import scala.util.Using
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.util.{ShutdownHookManager, Utils}
@@ -10,12 +12,9 @@ import org.apache.spark.util.{ShutdownHookManager, Utils}
 /** A folder on an executor's local disk. */
 final class LocalFolder private[pillarbox] (val path: Path) extends AutoCloseable {
 
-  /**
-   * Deletes it with all that is in it, also if the thread is interrupted, as that of a killed task is.
-   * Idempotent.
-   */
+  /** Deletes the folder with its content, also on the interrupted thread of a killed task. Idempotent. */
   override def close(): Unit = {
-    // Spark's own way starts a process and waits for it, which an interrupted thread can't.
+    // Spark's own function starts a process and waits for it, which an interrupted thread can't.
     if (Files.exists(path)) Files.walkFileTree(path, LocalFolder.Deletion)
     ShutdownHookManager.removeShutdownDeleteDir(path.toFile)
   }
@@ -23,9 +22,7 @@ final class LocalFolder private[pillarbox] (val path: Path) extends AutoCloseabl
 
 private object LocalFolder {
 
-  /**
-   * What is gone already, as a database in the background may delete its files, is as it should be.
-   */
+  /** Ignores files that are gone already: a database in the background may delete its files. */
   object Deletion extends SimpleFileVisitor[Path] {
     override def visitFile(file: Path, attributes: BasicFileAttributes): FileVisitResult = delete(file)
 
@@ -44,13 +41,14 @@ private object LocalFolder {
   }
 }
 
-/**
- * Folders under Spark's local directories (`spark.local.dir`), which Spark deletes at the latest when it
- * ends.
- */
+/** Folders under `spark.local.dir`, which Spark deletes at the latest when it ends. */
 object LocalFolders {
 
-  /** A new, empty one. */
+  /** Makes a new, empty folder. */
   def create(purpose: String): LocalFolder =
     new LocalFolder(Utils.createTempDir(Utils.getLocalDir(SparkEnv.get.conf), s"pillarbox-$purpose").toPath)
+
+  /** Writes a local file. */
+  def write(file: Path)(content: OutputStream => Unit): Unit =
+    Using.resource(new BufferedOutputStream(Files.newOutputStream(file), 1 << 16))(content)
 }

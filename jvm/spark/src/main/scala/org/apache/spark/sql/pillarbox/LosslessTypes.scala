@@ -3,14 +3,14 @@ package org.apache.spark.sql.pillarbox
 import org.apache.spark.sql.catalyst.expressions.Cast
 import org.apache.spark.sql.types._
 
-/** Which types can hold each other's values exactly. Nullability is left out of account. */
+/** Compares types by the values that they hold exactly. Nullability does not count. */
 object LosslessTypes {
 
-  /** The smallest type that holds every value of both; None if there is none. It can be null everywhere. */
+  /** Returns the smallest type that holds every value of both, nullable everywhere; None if there is none. */
   def common(left: DataType, right: DataType): Option[DataType] =
     either(left.asNullable, right.asNullable)
 
-  /** Whether values of `from` can become `to`; fields of structs must have the same names. */
+  /** True if values of `from` can become `to`; fields of structs must have the same names. */
   def canBecome(from: DataType, to: DataType): Boolean = (from, to) match {
     case (f: StructType, t: StructType) =>
       f.fieldNames.sameElements(t.fieldNames) &&
@@ -20,15 +20,15 @@ object LosslessTypes {
     case _ if from == to => true
     case (f: DecimalType, t: IntegralType) => f.isTighterThan(t)
     case (f: NumericType, t: NumericType) => holds(t, f)
-    // Spark's up-casts take seconds for a time and the other way round, and anything for text.
+    // Spark's up-casts read a number as seconds of a time and the reverse, and turn anything into text.
     case (_: NumericType, _) | (_, _: NumericType) | (_, StringType) => from == NullType
     case _ => Cast.canUpCast(from, to)
   }
 
-  /** Whether every value of `from` is one of `to` as it is: nulls may be allowed in more places, or comments differ. */
+  /** True if `to` has all values of `from` as they are: it may allow more nulls, or have other comments. */
   def isWider(from: DataType, to: DataType): Boolean = DataType.equalsIgnoreCompatibleNullability(from, to)
 
-  /** The same type, all parts of which may be null. */
+  /** Returns the common type, nullable everywhere. */
   private def either(left: DataType, right: DataType): Option[DataType] = (left, right) match {
     case _ if left == right => Some(left)
     case (NullType, other) => Some(other)
@@ -58,7 +58,7 @@ object LosslessTypes {
   private def numbers(left: NumericType, right: NumericType): Option[NumericType] =
     candidates(left, right).find(wide => holds(wide, left) && holds(wide, right))
 
-  /** In the order of preference. */
+  /** The candidates in the order of preference. */
   private def candidates(left: NumericType, right: NumericType): Seq[NumericType] = {
     val decimals = Seq(left, right).collect {
       case exact: NumericType if !isBinary(exact) => decimalOf(exact)
@@ -67,7 +67,7 @@ object LosslessTypes {
     Seq(left, right, DoubleType) ++ union
   }
 
-  /** Whether every value of `number` is one of `wide`. */
+  /** True if every value of `number` is a value of `wide`. */
   private def holds(wide: NumericType, number: NumericType): Boolean = (wide, number) match {
     case _ if wide == number => true
     case (to: IntegralType, from: IntegralType) => bits(to) >= bits(from)
@@ -79,7 +79,7 @@ object LosslessTypes {
 
   private def isBinary(number: NumericType): Boolean = number == FloatType || number == DoubleType
 
-  /** Of the integers that the type holds without a gap, sign left out. */
+  /** The bits of the integers that the type holds without a gap, without the sign. */
   private def bits(number: NumericType): Int = number match {
     case FloatType => 24
     case DoubleType => 53

@@ -12,17 +12,15 @@ import org.apache.spark.sql.pillarbox.Spark41.{IncrementalExecution, MicroBatchE
 /**
  * A micro-batch of a streaming query.
  *
- * @param plan
- *   the whole of the query's, analysed
- * @param checkpoint
- *   the query's folder
+ * @param plan the query's whole plan, analysed
+ * @param checkpoint the query's folder
  */
 final case class MicroBatch(query: String, number: Long, plan: LogicalPlan, checkpoint: Path)
 
-/** Written for Spark 4.2. */
+/** Finds the micro-batch of a thread. Written for Spark 4.2. */
 object MicroBatches {
 
-  /** The micro-batch whose plan is being run by the calling thread of the driver; None in a batch query. */
+  /** The micro-batch whose plan the calling thread of the driver runs; None in a batch query. */
   def current(context: SparkContext): Option[MicroBatch] =
     for {
       id <- Option(context.getLocalProperty(SQLExecution.EXECUTION_ID_KEY))

@@ -20,7 +20,7 @@ import org.apache.spark.resource.ResourceProfile
 import org.apache.spark.{JobArtifactSet, SparkEnv, TaskContext}
 
 /**
- * One Python worker process of Spark's own pool, started with our worker module.
+ * One Python worker process of Spark's own pool, started with this library's worker module.
  *
  * Spark's rules for environments, `PYTHONPATH`, memory limits and reuse apply. `channel` is in blocking mode.
  */
@@ -32,20 +32,20 @@ final class LeasedWorker private[pillarbox] (
   private val returned = new AtomicBoolean
   @volatile private var taken = false
 
-  /** The one that started it: at the end of an application there is no current one any more. */
+  /** The environment that started it: at the end of an application there is no current one any more. */
   private val sparkEnv = SparkEnv.get
 
   def channel: SocketChannel = worker.channel
 
-  /** The process id, or -1 where Spark does not tell it. */
+  /** The process id, or -1 if Spark does not tell it. */
   def pid: Long = knownPid.getOrElse(-1L)
 
   /** The limit of its memory in MiB, if `spark.executor.pyspark.memory` sets one. */
   def memoryLimitMib: Option[String] = key.env.get(PythonWorkers.MemoryLimit)
 
   /**
-   * Gives a worker that is ready for another task back: to Spark's pool, where the next task finds it, or, if
-   * workers are not reused, to itself: it closes its resources and ends.
+   * Gives back a worker that is ready for another task: to Spark's pool, where the next task finds it, or, if
+   * workers are not reused, to itself, so that it closes its resources and ends.
    */
   def release(): Unit = if (returned.compareAndSet(false, true)) {
     if (PythonWorkers.reuseEnabled)
@@ -53,22 +53,20 @@ final class LeasedWorker private[pillarbox] (
     else worker.stop()
   }
 
-  /**
-   * Kills the process. Any thread; nothing is done the second time, when its id may belong to another one.
-   */
+  /** Kills the process, once, as its id may belong to another one later. Any thread. */
   def destroy(): Unit = if (returned.compareAndSet(false, true))
     sparkEnv.destroyPythonWorker(key.exec, PythonWorkers.Module, key.daemon, key.env, worker)
 
-  /** From now on it is for who takes it to give it back, perhaps some time after its task. */
+  /** Leaves it to the taker to give the worker back, perhaps some time after its task. */
   private[pillarbox] def take(): LeasedWorker = {
     taken = true
     this
   }
 
-  /** At the end of the task. Kills a process that the task, killed meanwhile, has never got. */
+  /** Kills, at the end of the task, a process that the task never got because it was killed meanwhile. */
   override def close(): Unit = if (!taken) destroy()
 
-  /** What pyspark's own worker reads first: Python version, Spark's files, broadcast variables. */
+  /** The bytes that pyspark's own worker reads first: Python version, Spark's files, broadcast variables. */
   def preamble(function: UserFunction): Array[Byte] = {
     val bytes = new ByteArrayOutputStream
     val out = new DataOutputStream(bytes)
@@ -81,23 +79,19 @@ final class LeasedWorker private[pillarbox] (
   }
 }
 
-/**
- * Adapter to `SparkEnv.createPythonWorker` and its pool, which are `private[spark]`. Written for Spark 4.2.
- */
+/** Adapter to `SparkEnv.createPythonWorker` and its pool, which are `private[spark]`, of Spark 4.2. */
 object PythonWorkers {
 
-  /**
-   * The module that Spark's daemon runs. It runs pyspark's own worker unless the name starts with "pyspark".
-   */
+  /** The module that Spark's daemon runs. Without "pyspark" at the start it runs pyspark's own instead. */
   val Module = "pyspark_pillarbox"
 
-  /** Of PySpark's own worker: its memory in MiB. */
+  /** The variable of PySpark's own worker for its memory in MiB. */
   private[pillarbox] val MemoryLimit = "PYSPARK_EXECUTOR_MEMORY_MB"
 
   /**
    * Lets glibc keep up to 128 MiB that a worker has freed, in blocks of up to 32 MiB, which is its limit. By
-   * its own rules it gives blocks of some hundred KiB back at once, and a frame of columns then has its 80 MB
-   * mapped and zeroed page by page, which takes longer than the work on it.
+   * default it returns blocks of some hundred KiB at once, and a frame of columns then has its 80 MB mapped
+   * and zeroed page by page, which takes longer than the work on it.
    */
   private val KeptMemory = Map(
     "MALLOC_MMAP_THRESHOLD_" -> (32 << 20).toString,
@@ -106,7 +100,7 @@ object PythonWorkers {
 
   private[pillarbox] final case class Key(exec: String, daemon: String, env: Map[String, String])
 
-  /** Whether a worker may serve another task after this one (`spark.python.worker.reuse`). */
+  /** True if a worker may serve another task after this one (`spark.python.worker.reuse`). */
   def reuseEnabled: Boolean = SparkEnv.get.conf.get(PYTHON_WORKER_REUSE)
 
   /** The folder in which each worker keeps the end of its stderr, in the file `pillarbox-stderr-<pid>`. */
@@ -120,10 +114,10 @@ object PythonWorkers {
    * Takes an idle worker of the same environment from the pool, or starts one. Blocks until it has connected.
    *
    * A task that is killed meanwhile is interrupted afterwards: Spark takes an interrupt here for the end of
-   * its daemon, and starts a new one, with which all other workers of the old one end.
+   * its daemon, and starts a new one, which ends all other workers of the old one.
    *
-   * @param sources
-   *   the folder or jar with our Python sources, put first on the worker's path so that versions can't differ
+   * @param sources the folder or jar with this library's Python sources, put first on the worker's path so
+   *   that versions agree
    */
   def lease(
       function: UserFunction,
@@ -180,8 +174,8 @@ object PythonWorkers {
   }
 
   /**
-   * Spark leaves Nagle's algorithm on: a small frame behind another small one then waits 40 ms for the
-   * worker's acknowledgement. Unix domain sockets have none.
+   * Switches Nagle's algorithm off, which Spark leaves on: a small frame behind another small one then waits
+   * 40 ms for the worker's acknowledgement. Unix domain sockets have none.
    */
   private[pillarbox] def sendAtOnce(channel: SocketChannel): Unit =
     if (channel.supportedOptions.contains(StandardSocketOptions.TCP_NODELAY)) {

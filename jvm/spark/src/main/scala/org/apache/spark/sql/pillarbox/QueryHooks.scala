@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.Trigger
 
-/** What a streaming query is about to run with. */
+/** The properties of a streaming query that is about to run. */
 final case class StartingQuery(
     plan: LogicalPlan,
     trigger: Trigger,
@@ -18,23 +18,21 @@ final case class StartingQuery(
     nextBatch: Long
 )
 
-/** What we do when a streaming query starts and ends. On the driver. */
+/** The library's part in the start and end of streaming queries. On the driver. */
 trait QueryHooks {
 
-  /** Whether a query has to do with us. */
+  /** True if a query has nodes of this library. */
   def concerns(plan: LogicalPlan): Boolean
 
-  /** Whether what a query has left can ask for a micro-batch without input. */
+  /** True if the checkpoint of a query can ask for a micro-batch without input. */
   def canWake(plan: LogicalPlan): Boolean
 
-  /**
-   * On the thread of a query that concerns us, before its first micro-batch; what it throws fails the query.
-   */
+  /** Checks a query with the library's nodes, on its thread, before it runs. An exception fails the query. */
   def check(query: StartingQuery): Unit
 
-  /** After a run of any query. */
+  /** Called after a run of any query. */
   def ended(run: UUID): Unit
 
-  /** Reads what a query has left. */
+  /** The reader of a query's stored state. */
   def state: QueryState
 }

@@ -3,35 +3,24 @@ package org.apache.spark.sql.pillarbox
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
-/** What a query has left in its folder of state, as operators of ours read it. On the driver. */
+/** Reads what the library's operators have left in a query's folder of state. On the driver. */
 trait QueryState {
 
-  /** Whether an operator of ours wrote a folder. */
+  /** True if an operator of this library wrote a folder. */
   def isOurs(operator: Path, conf: Configuration): Boolean
 
   /**
-   * The earliest timers over all partitions of all operators of ours.
+   * Finds the earliest timers over all partitions of all operators of this library.
    *
-   * @param state
-   *   the query's folder of state
-   * @param version
-   *   of the last micro-batch that was committed
-   * @param ids
-   *   of its commits, by operator and partition; none under checkpoint format 1
+   * @param state the query's folder of state
+   * @param version the version of the last micro-batch that was committed
+   * @param ids the ids of its commits, by operator and partition; none under checkpoint format 1
    */
-  def due(
-      state: Path,
-      version: Long,
-      ids: (Long, Int) => Option[String],
-      conf: Configuration
-  ): QueryState.Due
+  def due(state: Path, version: Long, ids: (Long, Int) => Option[String], conf: Configuration): QueryState.Due
 }
 
 object QueryState {
 
-  /**
-   * Whether a timer is due at a watermark, as Spark tells it, and a processing time, in milliseconds since
-   * 1970.
-   */
+  /** True if a timer is due at a watermark, as Spark counts it, and a processing time, in ms since 1970. */
   type Due = (Long, Long) => Boolean
 }

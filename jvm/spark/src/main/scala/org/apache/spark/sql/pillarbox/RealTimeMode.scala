@@ -8,41 +8,36 @@ import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRe
 import org.apache.spark.sql.execution.{MapPartitionsExec, ProjectExec, SparkPlan}
 
 /**
- * Real-time mode, which runs a list of Spark's own operators only. `mapPartitions` is one of them, so a
- * function over the rows of a partition is planned as one, and passes the check that all others have to pass.
- * Written for Spark 4.2.
+ * Adapter to real-time mode, which runs only a list of Spark's own operators. `mapPartitions` is one of them,
+ * so a function over the rows of a partition is planned as one, and passes the check of all others. Written
+ * for Spark 4.2.
  */
 object RealTimeMode {
 
-  /** Whether rows of a source that is read in real-time mode come here. */
+  /** True if the plan has a source that is read in real-time mode. */
   def reaches(plan: LogicalPlan): Boolean = plan.exists {
     case scan: StreamingDataSourceV2ScanRelation => Spark41.isRealTime(scan)
     case _ => false
   }
 
   /**
-   * A plan whose rows are `function`'s of those of `child`.
+   * Returns a plan that runs `function` on the rows of `child`.
    *
-   * @param output
-   *   the columns of the rows that it makes
+   * @param output the columns of the rows that the function returns
    */
   def mapPartitions(child: SparkPlan, output: Seq[Attribute], function: PartitionFunction): SparkPlan = {
-    // The object that it takes and makes for a row is the row itself, as a struct.
+    // The object of a row, on both sides of the function, is the row itself, as a struct.
     val packed = ProjectExec(Seq(Alias(CreateStruct(child.output), Packed)()), child)
     val result = AttributeReference(Packed, DataTypeUtils.fromAttributes(output), nullable = false)()
     val columns = output.zipWithIndex.map { case (column, i) =>
-      Alias(GetStructField(result, i), column.name)(
-        column.exprId,
-        column.qualifier,
-        Some(column.metadata)
-      )
+      Alias(GetStructField(result, i), column.name)(column.exprId, column.qualifier, Some(column.metadata))
     }
     ProjectExec(columns, MapPartitionsExec(new OfObjects(function), result, packed))
   }
 
   private final val Packed = "row"
 
-  /** What runs in a task; its text is seen in the plan. */
+  /** A function that runs in a task. Plans show its text. */
   trait PartitionFunction extends Serializable {
     def apply(rows: Iterator[InternalRow]): Iterator[InternalRow]
   }

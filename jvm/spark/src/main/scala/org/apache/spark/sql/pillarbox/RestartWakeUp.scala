@@ -13,20 +13,20 @@ import org.slf4j.LoggerFactory
 
 /**
  * Lets timers, and calls in flight, wake a restarted query that has no input. Spark asks only the plan of a
- * micro-batch that this run has executed whether another one is needed, so before the first one it would ask
- * nobody.
+ * micro-batch that this run has executed whether another one is needed, so it would ask nobody before the
+ * first one.
  *
- * The first micro-batch gets a predecessor whose plan answers from the checkpoint. The predecessor goes away
- * as soon as there is a micro-batch to run, which therefore is the first one as without it, with all its
- * checks. If the checkpoint can't be read there, a micro-batch runs, whose tasks read it. Written for Spark
- * 4.2.
+ * The first micro-batch gets a predecessor whose plan answers from the checkpoint. The predecessor is removed
+ * as soon as there is a micro-batch to run, which therefore is the first one with all its checks, as without
+ * it. If the checkpoint can't be read there, a micro-batch runs, whose tasks read it.
  *
- * Here a query is also refused before it runs, if `hooks` throw, and is made to finish its micro-batches.
+ * A query is also refused here before it runs, if `hooks` throw, and is made to finish its micro-batches.
+ * Written for Spark 4.2.
  */
 final class RestartWakeUp private (session: classic.SparkSession, hooks: QueryHooks)
     extends StreamingQueryListener {
 
-  /** On the thread of the query, before it begins. */
+  /** Prepares the query. On its thread, before it begins. */
   override def onQueryStarted(event: QueryStartedEvent): Unit = session.streams.get(event.id) match {
     case wrapper: StreamingQueryWrapper =>
       wrapper.streamingQuery match {
@@ -53,10 +53,7 @@ final class RestartWakeUp private (session: classic.SparkSession, hooks: QueryHo
         RestartWakeUp.log.warn(s"Query ${query.id} was not looked at for an abandoned repartition", e)
     }
 
-  /**
-   * Makes the sources and the trigger executor, which Spark would make next, and is told of the first
-   * micro-batch.
-   */
+  /** Makes the sources and trigger executor, as Spark would next, and hooks into the first micro-batch. */
   private def prepare(query: MicroBatchExecution): Unit =
     try {
       StreamInternals.session(query).withActive(query.logicalPlan)
@@ -108,7 +105,7 @@ object RestartWakeUp {
       first: MicroBatchExecutionContext,
       state: QueryState
   ): MicroBatchExecutionContext = {
-    // Its constructor is another one in each Spark.
+    // Its constructor differs in each Spark.
     val before = first.getNextContext()
     before._batchId = first.batchId - 1
     before.previousContext = None
@@ -116,7 +113,7 @@ object RestartWakeUp {
     before
   }
 
-  /** The answer of the last run's plan, as the checkpoint tells it. On the thread of the query. */
+  /** Answers from the checkpoint as the last run's plan would. On the thread of the query. */
   private final class FromCheckpoint(
       query: MicroBatchExecution,
       first: MicroBatchExecutionContext,

@@ -13,21 +13,18 @@ import org.apache.spark.unsafe.types.UTF8String
 /**
  * Turns SQL texts into expressions of one row, by the session's rules, on the driver.
  *
- * They are free of what Spark's optimizer replaces by something below the node that it is in, for there is
- * nothing below a row with state. What the optimizer replaces in place (the current time) is left to it: the
- * expressions have to be expressions of a plan node. All are deterministic, so that a replayed micro-batch
- * gives the same values.
+ * They hold nothing that Spark's optimizer replaces by a node below, since there is nothing below a row with
+ * state. Expressions that it replaces in place (the current time) are left to it, so they have to be
+ * expressions of a plan node. All are deterministic, so that a replayed micro-batch gives the same values.
  */
 final class RowExpressions(session: SparkSession) {
   private val state = SparkAdapter.classicOf(session).sessionState
 
   /**
-   * The expressions over `columns`; stars give several.
+   * Returns the expressions over `columns`; a star gives several.
    *
-   * @throws org.apache.spark.sql.AnalysisException
-   *   if one has a column or function that is not there, or makes no sense
-   * @throws RowExpressions.Refused
-   *   if one is no expression of a row
+   * @throws org.apache.spark.sql.AnalysisException if one has an unknown column or function, or is invalid
+   * @throws RowExpressions.Refused if one is no expression of a row
    */
   def resolve(texts: Seq[String], columns: Seq[Attribute]): Seq[NamedExpression] =
     try resolveTogether(texts, columns)
@@ -54,7 +51,7 @@ final class RowExpressions(session: SparkSession) {
     resolved
   }
 
-  /** Of one text alone, which may need a column that another one makes. */
+  /** Tries one text alone, which may need a column that another one makes. */
   private def refusalOf(text: String, columns: Seq[Attribute]): Option[RowExpressions.Refused] =
     try {
       resolveTogether(Seq(text), columns)
@@ -67,13 +64,10 @@ final class RowExpressions(session: SparkSession) {
 
 object RowExpressions extends AliasHelper {
 
-  /** `text` can't be computed from a row, since it has `what`. */
+  /** The error of a `text` that can't be computed from a row, since it has `what`. */
   final class Refused(val text: String, val what: String) extends IllegalArgumentException(s"$text has $what")
 
-  /**
-   * Of projections on top of each other, the upper one in terms of the columns at the bottom; else what is
-   * between.
-   */
+  /** Returns the top one of nested projections over the columns at the bottom, or the node between them. */
   private def ofRow(plan: LogicalPlan): Either[String, Seq[NamedExpression]] = plan match {
     case Project(list, _: LocalRelation) => Right(list)
     case Project(list, below: Project) =>
@@ -88,19 +82,19 @@ object RowExpressions extends AliasHelper {
     case _ => Left("a function that adds or leaves out rows")
   }
 
-  /** Without what only the optimizer can evaluate, all in one piece. */
+  /** Replaces what only the optimizer can evaluate, unless it is evaluated as one piece. */
   private def replaced(expression: Expression): Expression = expression match {
     case function: RuntimeReplaceable => replaced(function.replacement)
     case function: SQLScalarFunction => replaced(function.child)
     case With(child, definitions) =>
       val values = definitions.map(definition => definition.id -> definition.child).toMap
       replaced(child.transform { case ref: CommonExpressionRef if values.contains(ref.id) => values(ref.id) })
-    // A micro-batch puts its time in the place of this one only.
+    // A micro-batch replaces only this one by its time.
     case Now() => CurrentTimestamp()
     case other => other.mapChildren(replaced)
   }
 
-  /** What in it a row does not decide, or not for good. */
+  /** Returns the part that a row does not determine, or not for good. */
   private def offence(expression: Expression): Option[String] = expression match {
     case _: SubqueryExpression => Some("a subquery")
     case python: PythonFuncExpression => Some(s"the Python function ${python.name}")
@@ -117,7 +111,7 @@ object RowExpressions extends AliasHelper {
   private def isMoving(text: UTF8String): Boolean =
     Set("now", "today", "tomorrow", "yesterday").contains(text.toString.trim.toLowerCase(Locale.ROOT))
 
-  /** What neither a task can evaluate nor the optimizer replaces where it is. */
+  /** True if no task can evaluate it and the optimizer does not replace it in place. */
   private def isUnevaluable(expression: Expression): Boolean = expression match {
     case _: Attribute => false
     case leaf: LeafExpression if leaf.containsPattern(TreePattern.CURRENT_LIKE) => false

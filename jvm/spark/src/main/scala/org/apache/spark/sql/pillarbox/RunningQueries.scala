@@ -7,8 +7,8 @@ import org.apache.spark.sql.execution.streaming.AvailableNowTrigger
 import org.apache.spark.sql.pillarbox.Spark41.StreamExecution
 
 /**
- * What a stateful node asks of the query that runs it. On the driver. A query runs in a copy of its session,
- * which does not know it. Written for Spark 4.2.
+ * The running queries, for stateful nodes: a node's session is a copy that does not know its query. On the
+ * driver. Written for Spark 4.2.
  */
 object RunningQueries {
   private val byRun = new ConcurrentHashMap[UUID, StreamExecution]
@@ -17,13 +17,13 @@ object RunningQueries {
 
   private[pillarbox] def remove(run: UUID): Unit = byRun.remove(run): Unit
 
-  /** Whether the query ends by itself once all is done (`Trigger.AvailableNow`). */
+  /** True if the query ends by itself once all is done (`Trigger.AvailableNow`). */
   def endsByItself(run: UUID): Boolean = find(run).exists(_.trigger == AvailableNowTrigger)
 
   /**
-   * Whether somebody waits until all has been processed (`processAllAvailable`). On the thread of the query,
-   * while it decides on its next micro-batch: then it holds the lock. One that was woken by the last
-   * micro-batch and has not yet looked again is among those queued for the lock.
+   * True if a caller waits until all has been processed (`processAllAvailable`). On the thread of the query,
+   * while it decides on its next micro-batch: then it holds the lock. A caller that was woken by the last
+   * micro-batch and has not yet looked again is queued for the lock.
    */
   def isAwaited(run: UUID): Boolean = find(run).exists { query =>
     val lock = StreamInternals.lock(query)

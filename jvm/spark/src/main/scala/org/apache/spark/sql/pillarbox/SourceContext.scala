@@ -12,10 +12,10 @@ import org.apache.spark.shuffle.FetchFailedException
 import org.apache.spark.util.{AccumulatorV2, TaskCompletionListener, TaskFailureListener}
 
 /**
- * A task's context for the part of its plan that another thread reads.
+ * The context of a task for the part of its plan that another thread reads.
  *
- * What that part wants done at the end of the task waits until the reading thread has ended: it frees what
- * the thread may be reading from, and Spark calls listeners added last first. All else is the task's own.
+ * Completion and failure listeners of that part wait until the reading thread has ended: they free what the
+ * thread may be reading from, and Spark calls listeners added last first. Everything else is the task's own.
  * Any thread. Written for Spark 4.2.
  */
 final class SourceContext(task: TaskContext) extends Spark43.TaskContextOf(task) {
@@ -23,10 +23,10 @@ final class SourceContext(task: TaskContext) extends Spark43.TaskContextOf(task)
   private val failures = new ArrayList[TaskFailureListener]
   private var isReading = false
 
-  /** A thread begins to read. */
+  /** Called before a thread begins to read. */
   def readingStarts(): Unit = synchronized { isReading = true }
 
-  /** It has ended: what is to be done at the end of the task is left to the task. */
+  /** Called when it has ended: gives the listeners to the task. */
   def readingEnds(): Unit = {
     val isFirst = synchronized {
       val was = isReading

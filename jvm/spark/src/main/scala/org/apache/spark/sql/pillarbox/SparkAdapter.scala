@@ -16,18 +16,18 @@ import org.apache.spark.sql.util.ArrowUtils
 import org.apache.spark.sql.{DataFrame, ExperimentalMethods, SparkSession, classic}
 import org.apache.spark.util.SerializableConfiguration
 
-/** The `private[sql]` calls that the plan nodes need, besides Python workers. Written for Spark 4.2. */
+/** The `private[sql]` calls that plan nodes need, but for Python workers. Written for Spark 4.2. */
 object SparkAdapter {
 
-  /** A DataFrame over `plan`, analysed at once, so that errors show where the user wrote the call. */
+  /** Returns a DataFrame over `plan`, analysed at once, so that errors point to the user's call. */
   def ofRows(session: SparkSession, plan: LogicalPlan): DataFrame =
     classic.Dataset.ofRows(classicOf(session), plan)
 
-  /** Whether this is the thread of a streaming query, which has a session of its own for its micro-batches. */
+  /** True on the thread of a streaming query, which has a session of its own for its micro-batches. */
   def isOfQuery(session: SparkSession): Boolean =
     session.sparkContext.getLocalProperty(Spark41.StreamExecution.QUERY_ID_KEY) != null
 
-  /** The session's hooks for strategies of others. */
+  /** The session's registry of planning strategies. */
   def experimental(session: SparkSession): ExperimentalMethods = classicOf(session).experimental
 
   private[pillarbox] def classicOf(session: SparkSession): classic.SparkSession = session match {
@@ -38,14 +38,12 @@ object SparkAdapter {
       )
   }
 
-  /** The analysed plan of a DataFrame. */
   def analyzedPlan(df: DataFrame): LogicalPlan = classicOf(df).queryExecution.analyzed
 
   /**
-   * The column called `name`, by the session's rules of case.
+   * Returns the column called `name`, by the session's case rules.
    *
-   * @throws org.apache.spark.sql.AnalysisException
-   *   if there is none, or more than one
+   * @throws org.apache.spark.sql.AnalysisException if there is none, or more than one
    */
   def resolve(df: DataFrame, name: String): Attribute =
     classicOf(df).resolve(QuotingUtils.quoteIdentifier(name)) match {
@@ -65,14 +63,12 @@ object SparkAdapter {
   /** The session's Hadoop configuration for the driver. */
   def hadoopConf(session: SparkSession): Configuration = classicOf(session).sessionState.newHadoopConf()
 
-  /** The session's configuration. */
   def sqlConf(session: SparkSession): SQLConf = classicOf(session).sessionState.conf
 
   /**
-   * The rows of `plan`, put into partitions as the input of a stateful operator is.
+   * Returns the rows of `plan`, partitioned as the input of a stateful operator is.
    *
-   * @param order
-   *   rows of a key are sorted by it; those of equal keys lie together
+   * @param order the column by which rows of a key are sorted; those of equal keys are together
    */
   def partitionedRows(
       session: SparkSession,
@@ -87,26 +83,22 @@ object SparkAdapter {
     classic.Dataset.ofRows(classicOf(session), sorted).queryExecution.toRdd
   }
 
-  /** The same type, all parts of which may be null. */
+  /** Returns the type with all parts nullable. */
   def asNullable(dataType: DataType): DataType = dataType.asNullable
 
-  /** The same columns and fields, all of which may be null. */
   def asNullable(schema: StructType): StructType = schema.asNullable
 
   /** The session's Hadoop configuration for its tasks. */
   def broadcastHadoopConf(session: SparkSession): Broadcast[SerializableConfiguration] =
     classicOf(session).sparkContext.broadcast(new SerializableConfiguration(hadoopConf(session)))
 
-  /**
-   * The expression with NaN and -0.0 made one with NaN and 0.0, where it has such parts: equal keys, equal
-   * bytes.
-   */
+  /** Normalizes NaN and -0.0 in the expression, so that equal keys have equal bytes. */
   def normalizeKey(key: Expression): Expression = NormalizeFloatingNumbers.normalize(key)
 
-  /** Whether the type, or any that it is made of, is such a one. */
+  /** True if the type, or a type within it, is wanted. */
   def contains(dataType: DataType)(wanted: DataType => Boolean): Boolean = dataType.existsRecursively(wanted)
 
-  /** Whether equal strings in it have equal bytes, as with all collations but those that ignore something. */
+  /** True if equal strings in it have equal bytes, as in all collations that ignore nothing. */
   def isBinaryStable(dataType: DataType): Boolean = UnsafeRowUtils.isBinaryStable(dataType)
 
   def arrowSchema(schema: StructType, timeZone: String, largeVarTypes: Boolean): Schema =

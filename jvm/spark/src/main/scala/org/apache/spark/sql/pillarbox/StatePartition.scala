@@ -14,21 +14,18 @@ import org.apache.spark.sql.execution.streaming.state.{
 }
 
 /**
- * One partition of a stateful operator in one run of a query, as Spark's state-store coordinator knows it.
- * Written for Spark 4.2.
+ * A partition of a stateful operator in a run of a query, for Spark's coordinator. Written for Spark 4.2.
  *
- * @param checkpoint
- *   the query's folder of state
+ * @param checkpoint the query's folder of state
  */
 final case class StatePartition(checkpoint: String, operator: Long, partition: Int, runId: UUID) {
 
   def folder: Path = new Path(checkpoint, s"$operator/$partition")
 
   /**
-   * Tells that this executor has it open now.
+   * Reports that this executor has the partition open now.
    *
-   * @return
-   *   those of `others` that are open elsewhere
+   * @return the partitions of `others` that are open elsewhere
    */
   def reportActive(others: Seq[StatePartition]): Seq[StatePartition] = {
     val env = SparkEnv.get
@@ -39,7 +36,7 @@ final case class StatePartition(checkpoint: String, operator: Long, partition: I
     Spark42.toUnload(response).flatMap(known.get(_))
   }
 
-  /** Whether this executor is the one that has it, and its query still runs. */
+  /** True if this executor is the one that has it open, and its query still runs. */
   def isActive: Boolean = {
     val env = SparkEnv.get
     try env != null && StatePartition.coordinator(env).verifyIfInstanceActive(providerId, env.executorId)
@@ -57,10 +54,9 @@ final case class StatePartition(checkpoint: String, operator: Long, partition: I
 
 object StatePartition {
 
-  /** Finds out on the driver which executor has a partition open. */
+  /** Returns a function that finds the executor that has a partition open. On the driver. */
   def locator(session: SparkSession): StatePartition => Seq[String] = {
-    val coordinator =
-      session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].streams.stateStoreCoordinator
+    val coordinator = SparkAdapter.classicOf(session).streams.stateStoreCoordinator
     partition => coordinator.getLocation(partition.providerId).toSeq
   }
 

@@ -13,15 +13,15 @@ import org.apache.spark.sql.streaming.OutputMode
 import org.apache.spark.util.CollectionAccumulator
 
 /**
- * A stateful node of ours that gets its state info and its watermarks from `IncrementalExecution`, which
- * hands them only to classes that it knows.
+ * A stateful node that gets its state info and its watermarks from `IncrementalExecution`, which passes them
+ * only to classes that it knows.
  *
- * Its rules are let act on a mirror of this node of such a class, and what they filled in is copied back.
- * Rules that know this node (as a StateStoreWriter) act on it directly. Written for Spark 4.2.
+ * Its rules run on a mirror of this node of such a class, and the values that they fill in are copied back.
+ * Rules that know this node (as a StateStoreWriter) run on it directly. Written for Spark 4.2.
  */
 trait StatefulExec extends UnaryExecNode with StateStoreWriter with WatermarkSupport {
 
-  /** This node with what the mirror was given. */
+  /** Returns this node with the values of the mirror. */
   protected def withState(
       stateInfo: Option[StatefulOperatorStateInfo],
       lateEvents: Option[Long],
@@ -29,11 +29,10 @@ trait StatefulExec extends UnaryExecNode with StateStoreWriter with WatermarkSup
   ): SparkPlan
 
   /**
-   * Checks what an earlier run of the query left against this one, before any data are touched, and leaves a
-   * note for later ones. On the driver, once a run.
+   * Compares the checkpoint of an earlier run of the query with this one, before any data are touched, and
+   * leaves a note for later ones. On the driver, once a run.
    *
-   * @param folder
-   *   of this operator's state
+   * @param folder the folder of this operator's state
    */
   protected def checkCheckpoint(folder: Path, conf: Configuration): Unit
 
@@ -85,7 +84,7 @@ trait StatefulExec extends UnaryExecNode with StateStoreWriter with WatermarkSup
     }
 
   /**
-   * The output mode of a streaming aggregation that sends this node intermediate values, as other modes than
+   * The output mode of a streaming aggregation that sends this node intermediate values, as modes other than
    * append do. Known once `IncrementalExecution` has prepared the plan.
    */
   protected def modeOfAggregationBefore: Option[String] = child
@@ -97,7 +96,7 @@ trait StatefulExec extends UnaryExecNode with StateStoreWriter with WatermarkSup
     .find(_ != OutputMode.Append)
     .map(_.toString.toLowerCase(java.util.Locale.ROOT))
 
-  /** Tells the driver which checkpoint a partition has written; to be captured on the driver. */
+  /** Reports the checkpoints that partitions have written. To be captured on the driver. */
   protected def checkpointReport: StatefulExec.CheckpointReport = new StatefulExec.CheckpointReport(
     if (StatefulOperatorStateInfo.enableStateStoreCheckpointIds(conf)) checkpointInfoAccumulator else null
   )
@@ -116,13 +115,13 @@ trait StatefulExec extends UnaryExecNode with StateStoreWriter with WatermarkSup
 object StatefulExec {
   private val drain: Iterator[InternalRow] => Unit = _.foreach(_ => ())
 
-  /** Goes to the tasks. No-op under checkpoint format 1. */
+  /** Sent to the tasks. Does nothing under checkpoint format 1. */
   final class CheckpointReport(ids: CollectionAccumulator[StatefulOpStateStoreCheckpointInfo])
       extends Serializable {
 
     def withIds: Boolean = ids != null
 
-    /** Task thread, after the commit of `version`. */
+    /** Reports a commit. Task thread, after the commit of `version`. */
     def add(partition: Int, version: Long, id: Option[String], base: Option[String]): Unit =
       if (ids != null)
         ids.add(StatefulOpStateStoreCheckpointInfo(partition, version, id.map(Array(_)), base.map(Array(_))))

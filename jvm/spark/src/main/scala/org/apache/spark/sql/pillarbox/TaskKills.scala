@@ -5,7 +5,7 @@ import org.apache.spark.TaskContext
 /** Notices that Spark has killed a task. */
 object TaskKills {
 
-  /** @throws org.apache.spark.TaskKilledException if the task was killed */
+  /** @throws org.apache.spark.TaskKilledException if Spark has killed the task */
   def check(context: TaskContext): Unit = context.killTaskIfInterrupted()
 
   /** Calls `listener` with the reason when Spark kills the task. Any thread. */

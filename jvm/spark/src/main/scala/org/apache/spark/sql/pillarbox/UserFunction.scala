@@ -6,9 +6,7 @@ import org.apache.spark.api.python.PythonFunction
 
 /**
  * A pickled Python function with the environment it needs: interpreter, `PYTHONPATH`, files, broadcast
- * variables.
- *
- * Wraps Spark's `PythonFunction`, which is `private[spark]`.
+ * variables. Wraps Spark's `PythonFunction`, which is `private[spark]`.
  */
 final class UserFunction private (
     private[pillarbox] val function: PythonFunction,
@@ -16,15 +14,16 @@ final class UserFunction private (
 ) extends Serializable {
 
   /**
-   * With the artifacts of the job that the calling thread is about to submit: Spark Connect's sessions have
-   * them. A stream runs in a copy of its session, which has artifacts of its own. On the driver.
+   * Returns the function with the artifacts of the job that the calling thread is about to submit, as Spark
+   * Connect's sessions have them. A stream runs in a copy of its session, which has artifacts of its own. On
+   * the driver.
    */
   def ofCurrentJob: UserFunction = new UserFunction(function, PythonWorkers.currentArtifactId)
 
   /** The pickle. */
   def command: Array[Byte] = function.command.toArray
 
-  /** Two functions are the same if their pickles are, so that Spark can reuse a plan's result. */
+  /** Two functions are equal if their pickles are, so that Spark can reuse a plan's result. */
   override def equals(other: Any): Boolean = other match {
     case that: UserFunction => function.command == that.function.command
     case _ => false
@@ -32,7 +31,7 @@ final class UserFunction private (
 
   override def hashCode: Int = function.command.hashCode
 
-  /** Takes what a task has added to an accumulator of Python; Spark drops it if the task fails. */
+  /** Adds a task's update to an accumulator of Python; Spark drops it if the task fails. */
   def accumulate(update: Array[Byte]): Unit = Option(function.accumulator).foreach(_.add(update))
 
   private[pillarbox] def environment: Map[String, String] = function.envVars.asScala.toMap

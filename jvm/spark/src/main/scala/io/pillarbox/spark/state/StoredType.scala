@@ -1,25 +1,24 @@
-package io.pillarbox.spark.inspect
+package io.pillarbox.spark.state
 
 import io.pillarbox.api.{InputView, SerializerSnapshot}
-import io.pillarbox.spark.state.UnsafeRowSerializer
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * How values that a serializer wrote look in a DataFrame.
+ * The form of a serializer's values in a DataFrame.
  *
- * @param read
- *   a value as Catalyst has it; the view holds at least the value
+ * @param read reads a value in Catalyst's form; the view holds at least the value
  */
-private final case class StoredType(dataType: DataType, read: InputView => Any)
+private[pillarbox] final case class StoredType(dataType: DataType, read: InputView => Any)
 
-private object StoredType {
+private[pillarbox] object StoredType {
 
-  /** A serializer that is not known here gives its bytes. */
+  /** Returns the type of a serializer's values; those of an unknown one are their bytes. */
   def of(written: SerializerSnapshot): StoredType =
     known(written).getOrElse(StoredType(BinaryType, in => in.readBytes(in.remaining)))
 
-  private def known(written: SerializerSnapshot): Option[StoredType] = written.id match {
+  /** Returns the same, or None for an unknown serializer. */
+  def known(written: SerializerSnapshot): Option[StoredType] = written.id match {
     case UnsafeRowSerializer.Id => Some(row(UnsafeRowSerializer.schemaOf(written)))
     case "long" => Some(StoredType(LongType, _.readLong()))
     case "int" => Some(StoredType(IntegerType, _.readInt()))
