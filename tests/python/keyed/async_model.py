@@ -13,7 +13,7 @@ from collections import Counter
 from typing import Any
 
 import pillarbox as pb
-from keyed.model import Interpreter
+from keyed.model import Interpreter, life
 
 
 class Unlucky(Exception):
@@ -24,12 +24,13 @@ class AsyncInterpreter(pb.AsyncKeyedProcessFunction):
     """``failures``: how many attempts of a row fail, by the row's operations and key."""
 
     def __init__(self, ttl: dict[str, Any] | None, seed: int = 0, most_failures: int = 0) -> None:
-        self.ttl = None if ttl is None else pb.StateTtl("10 ms", **ttl)
+        self.ttl = life(ttl)
         self.seed, self.most_failures = seed, most_failures
         self.tried: Counter[Any] = Counter()
 
     open = Interpreter.open
     do = Interpreter.do
+    moment = Interpreter.moment
 
     async def process(self, row: Any, ctx: Any) -> Any:
         ops = json.loads(row.ops)

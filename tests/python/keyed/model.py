@@ -7,24 +7,44 @@ rule of TTL and timers is written out once more.
 from __future__ import annotations
 
 import json
+from datetime import datetime, timezone
 from typing import Any
 
 import pillarbox as pb
 
 START = -(1 << 63)
+BEFORE_ONE_COMES_TWICE = 1_792_886_400  # in Berlin, on 2026-10-25: in UTC the hour is 00:00
+HALF_HOUR = 1800
+
+
+def moment(number: int) -> datetime:
+    """A time in a day whose local hours come twice; ``number_of`` is the reverse."""
+    return datetime.fromtimestamp(BEFORE_ONE_COMES_TWICE + HALF_HOUR * number, timezone.utc)
+
+
+def number_of(time: datetime) -> int:
+    return int(time.timestamp() - BEFORE_ONE_COMES_TWICE) // HALF_HOUR
+
+
+def life(ttl: dict[str, Any] | None) -> pb.StateTtl | None:
+    """The options of a TTL as an object; ``ms`` is its length, 10 by default."""
+    if ttl is None:
+        return None
+    return pb.StateTtl(f"{ttl.get('ms', 10)} ms", **{k: v for k, v in ttl.items() if k != "ms"})
 
 
 class Interpreter(pb.KeyedProcessFunction):
     """Does what the rows say, and tells what came of it."""
 
     def __init__(self, ttl: dict[str, Any] | None) -> None:
-        self.ttl = None if ttl is None else pb.StateTtl("10 ms", **ttl)
+        self.ttl = life(ttl)
 
     def open(self, ctx: Any) -> None:
         self.value = ctx.value_state("value", "int", ttl=self.ttl)
         self.elements = ctx.list_state("elements", "int", ttl=self.ttl)
         self.entries = ctx.map_state("entries", "string", "int", ttl=self.ttl)
         self.largest = ctx.reducing_state("largest", "int", max, ttl=self.ttl)
+        self.moments = ctx.map_state("moments", "timestamp", "timestamp", ttl=self.ttl)
 
     def process(self, row: Any, ctx: Any) -> Any:
         results = [self.do(op, ctx) for op in json.loads(row.ops)]
@@ -44,8 +64,21 @@ class Interpreter(pb.KeyedProcessFunction):
         state, _, method = name.partition(".")
         if state == "timers":
             return self.timer(ctx, method, *arguments)
+        if state == "moments":
+            return self.moment(method, *arguments)
         result = getattr(getattr(self, state), method)(*arguments)
         return sorted(result) if method in ("items", "keys") else result
+
+    def moment(self, method: str, *numbers: int) -> Any:
+        """Times are told by their numbers; ``turn`` writes what was read, in local time."""
+        if method == "turn":
+            for at, time in sorted(self.moments.items(), key=lambda pair: number_of(pair[0])):
+                self.moments.put(time, at)
+            return None
+        found = getattr(self.moments, method)(*map(moment, numbers))
+        if method == "items":
+            return sorted([number_of(at), number_of(time)] for at, time in found)
+        return None if found is None else number_of(found)
 
     @staticmethod
     def timer(ctx: Any, method: str, *arguments: Any) -> Any:
@@ -59,17 +92,31 @@ class Model:
     def __init__(self, key: str, ttl: dict[str, Any] | None) -> None:
         self.key, self.ttl = key, ttl
         self.cells: dict[str, dict[Any, list[Any]]] = {
-            "value": {}, "elements": {}, "entries": {}, "largest": {},
+            "value": {}, "elements": {}, "entries": {}, "largest": {}, "moments": {},
         }  # fmt: skip
         self.timers: set[tuple[int, str]] = set()
         self.added = 0
         self.first_watermark = START
+
+    def shown(self, value: Any) -> Any:
+        """What a read gives of an expired value that clean-up has left there."""
+        return value
 
     def at(self, clock: Any) -> None:
         """The clocks, as they stand from now on. The first watermark is remembered."""
         self.watermark, self.now = clock
         if self.first_watermark == START:
             self.first_watermark = self.watermark
+
+    def restart(self, ttl: dict[str, Any] | None, clock: Any) -> None:
+        """Another TTL, or none; what has no timestamp of its clock starts its life now."""
+        self.watermark, self.now = clock
+        old, self.ttl = self.ttl, ttl
+        if ttl is None or (old is not None and old["time_domain"] == ttl["time_domain"]):
+            return
+        for cells in self.cells.values():
+            for cell in cells.values():
+                cell[1] = self.clock()
 
     def row(self, time: int, ops: list[Any], clock: Any) -> Any:
         self.at(clock)
@@ -139,7 +186,9 @@ class Model:
 
     def is_dead(self, stamp: int) -> bool:
         stamp = self.known(stamp)
-        return self.ttl is not None and stamp != START and stamp + 10 <= self.clock()
+        if self.ttl is None or stamp == START:
+            return False
+        return stamp + self.ttl.get("ms", 10) <= self.clock()
 
     def write(self, state: str, at: Any, value: Any) -> None:
         cells = self.cells[state]
@@ -152,7 +201,7 @@ class Model:
         value, stamp = cells[at]
         if self.is_dead(stamp):
             del cells[at]
-            return value if self.ttl["visibility"].startswith("return") else None
+            return self.shown(value) if self.ttl["visibility"].startswith("return") else None
         if self.ttl is not None and self.ttl["update"] == "on_read_and_write":
             cells[at][1] = self.stamp(stamp)
         return value
@@ -210,3 +259,20 @@ class Model:
 
     def entries_clear(self) -> None:
         self.cells["entries"].clear()
+
+    def moments_get(self, at: int) -> Any:
+        return self.read("moments", at)
+
+    def moments_put(self, at: int, time: int) -> None:
+        self.write("moments", at, time)
+
+    def moments_remove(self, at: int) -> None:
+        self.cells["moments"].pop(at, None)
+
+    def moments_items(self) -> list[Any]:
+        found = [[at, self.read("moments", at)] for at in sorted(self.cells["moments"])]
+        return [pair for pair in found if pair[1] is not None]
+
+    def moments_turn(self) -> None:
+        for at, time in self.moments_items():
+            self.write("moments", time, at)

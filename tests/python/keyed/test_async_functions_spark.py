@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import json
 import random
 import sys
@@ -23,7 +22,14 @@ import pillarbox as pb
 from keyed import async_model, model, test_random_programs_spark
 from keyed.async_model import AsyncInterpreter
 from keyed.streams import Stream
-from keyed.test_random_programs_spark import cases, check_rows, row_programs, stored
+from keyed.test_random_programs_spark import (
+    BY_THE_CLOCK,
+    EVERY,
+    cases,
+    check_rows,
+    row_programs,
+    stored,
+)
 from keyed.test_random_programs_spark import play as play_stream
 from spark_support import process_of
 
@@ -226,7 +232,7 @@ def test_the_resource_is_opened_once_a_worker_and_side_outputs_have_their_rows(
 
 
 class AsyncTold(AsyncInterpreter):
-    """Also tells the order of a key's calls, and the watermark that each one sees."""
+    """Also tells the order of a key's calls, and the clocks that each one sees."""
 
     def open(self, ctx: Any) -> None:
         super().open(ctx)
@@ -237,34 +243,28 @@ class AsyncTold(AsyncInterpreter):
             calls = (self.calls.value() or 0) + 1
             self.calls.update(calls)
             results = json.loads(told)[1:]
-            yield ctx.key, json.dumps([calls, ctx.watermark, "row", row.number, results])
+            clocks = ctx.watermark, ctx.processing_time
+            yield ctx.key, json.dumps([calls, *clocks, 0, "row", row.number, results])
 
 
-def without_timers(batches: list[list[Any]]) -> list[list[Any]]:
-    return [
-        [
-            (k, t, number, json.dumps([op for op in json.loads(ops) if "timers" not in op[0]]))
-            for k, t, number, ops in batch
-        ]
-        for batch in batches
-    ]
-
-
-@pytest.mark.parametrize(("ttl", "seed"), cases(day=2, seeds=2))
+@pytest.mark.parametrize(
+    ("ttl", "seed"),
+    [
+        *cases(day=2, seeds=2),
+        pytest.param(BY_THE_CLOCK[0], 0, id="by the clock", marks=pytest.mark.whole),
+    ],
+)
 def test_a_program_of_coroutines_sees_what_the_model_holds(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ttl: Any, seed: int
+    spark: SparkSession, tmp_path: Path, ttl: Any, seed: int
 ) -> None:
     """Restarted on either backend, with failures and retries; state is the model's in the end."""
     dice = random.Random(f"async {ttl} {seed}")
-    batches = without_timers(row_programs(dice))
-    build = test_random_programs_spark.build
-    monkeypatch.setattr(
-        test_random_programs_spark,
-        "build",
-        functools.partial(build, **CALLS),
-    )
-    told, checkpoint = play_stream(spark, tmp_path, batches, AsyncTold(ttl, 1, 2), dice)
-    models = check_rows(told, batches, ttl)
+    batches = row_programs(dice, sorted(set(EVERY) - {"timers"}))
+    make = lambda run: AsyncTold(ttl, 1, 2)  # noqa: E731
+    told, checkpoint = play_stream(spark, tmp_path, batches, make, dice, **CALLS)
+    models = check_rows(told, batches, [ttl])
+    if ttl in BY_THE_CLOCK:
+        return
     end = max(time for batch in batches for _, time, _, _ in batch)
     for name in ("value", "entries", "largest"):
         expected = sorted(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from time import tzset
 
 import pytest
 from hypothesis import example, given, settings
@@ -15,6 +16,7 @@ from keyed.model import START, Interpreter, Model
 from pillarbox.testing import KeyedHarness
 
 NUMBERS = st.integers(0, 9)
+MOMENTS = st.integers(0, 5)
 WORDS = st.sampled_from("xy")
 # Mostly halves of the TTL, so that lives end exactly when somebody looks.
 STRIDES = st.sampled_from([0, 1, 2, 5, 5, 5, 9, 10, 10, 11])
@@ -37,6 +39,10 @@ OPS = {
         op("entries.get", WORDS), op("entries.put", WORDS, NUMBERS), op("entries.remove", WORDS),
         op("entries.contains", WORDS), op("entries.items"), op("entries.is_empty"),
         op("entries.clear"),
+    ],
+    "moments": [
+        op("moments.get", MOMENTS), op("moments.put", MOMENTS, MOMENTS), op("moments.turn"),
+        op("moments.remove", MOMENTS), op("moments.items"),
     ],
     "timers": [
         op("timers.list"), op("timers.delete_all"),
@@ -104,11 +110,24 @@ def by_key(rows):
     return told
 
 
-def of_model(ttl, steps):
+@pytest.fixture(autouse=True, scope="module")
+def local_hours_that_come_twice():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "Europe/Berlin")
+        tzset()
+        yield
+    tzset()
+
+
+def of_model(ttl, steps, restart=None, then=None):
+    """What each step gives; at the step ``restart`` the TTL becomes ``then``."""
     keys = {key: Model(key, ttl) for key in "ab"}
     watermark, now = START, 0
-    for step, what in steps:
+    for number, (step, what) in enumerate(steps):
         told = {key: [] for key in keys}
+        if number == restart:
+            for model in keys.values():
+                model.restart(then, (watermark, now))
         if step == "rows":
             for key, time, ops in what:
                 if time > watermark:
@@ -128,6 +147,44 @@ def play(stream, step, what):
     return getattr(stream, f"advance_{step}")(what)
 
 
+def agree(ttl, steps, restart, then):
+    """Runs the harness beside the model; at the step ``restart`` the TTL becomes ``then``."""
+    harness = KeyedHarness(Interpreter(ttl), timestamp="t", **OPTIONS)
+    for number, ((step, what), expected) in enumerate(
+        zip(steps, of_model(ttl, steps, restart, then), strict=True)
+    ):
+        if number == restart:
+            harness = KeyedHarness.restore(
+                harness.snapshot(), Interpreter(then), timestamp="t", **OPTIONS
+            )
+        assert by_key(play(harness, step, what)) == expected
+
+
+@st.composite
+def restarts(draw):
+    """One key and one kind of state, whose clocks move before and behind a restart."""
+    ops = st.one_of(*OPS[draw(st.sampled_from(sorted(set(OPS) - {"timers"})))])
+    rows = st.lists(
+        st.tuples(st.just("a"), AHEAD, st.lists(ops, min_size=3, max_size=5)), max_size=2
+    )
+    clock = st.tuples(st.sampled_from(["watermark", "processing_time"]), st.sampled_from([5, 6, 9]))
+    parts = []
+    for _ in range(3):
+        parts += [("rows", draw(rows)), draw(clock), draw(clock)]
+    parts.append(("rows", draw(rows)))
+    return list(absolute(parts)), draw(st.sampled_from([2, 3, 5, 6]))
+
+
+@pytest.mark.parametrize("examples", [100, pytest.param(500, marks=pytest.mark.whole)])
+def test_another_ttl_after_a_restart_does_what_the_model_says(examples):
+    @settings(max_examples=examples, deadline=None)
+    @given(TTLS, restarts(), TTLS)
+    def check(ttl, program, then):
+        agree(ttl, *program, then)
+
+    check()
+
+
 @pytest.mark.parametrize("examples", [75, pytest.param(300, marks=pytest.mark.whole)])
 def test_the_harness_does_what_the_model_says_also_over_a_restart(examples):
     @settings(max_examples=examples, deadline=None)
@@ -140,15 +197,7 @@ def test_the_harness_does_what_the_model_says_also_over_a_restart(examples):
         2,
     )  # fmt: skip
     def check(ttl, steps, restart):
-        harness = KeyedHarness(Interpreter(ttl), timestamp="t", **OPTIONS)
-        for number, ((step, what), expected) in enumerate(
-            zip(steps, of_model(ttl, steps), strict=True)
-        ):
-            if number == restart:
-                harness = KeyedHarness.restore(
-                    harness.snapshot(), Interpreter(ttl), timestamp="t", **OPTIONS
-                )
-            assert by_key(play(harness, step, what)) == expected
+        agree(ttl, steps, restart, ttl)
 
     check()
 

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 
 import pillarbox as pb
 from keyed import model
-from keyed.model import START, Interpreter, Model
+from keyed.model import START, Interpreter, Model, life
 from keyed.streams import Stream, settings
 from spark_support import process_of
 
@@ -34,7 +34,6 @@ SCHEMA = "k string, t bigint, number int, ops string"
 DELAY_MS = 6
 KEYS, BATCHES, ROWS = 35, 8, 70
 
-# What is expired may be shown once if clean-up did not come first, so that can't be foretold.
 TTLS = [
     None,
     *(
@@ -59,8 +58,25 @@ def cases(day: int, first: int = 0, seeds: int = 4) -> list[Any]:
     ]
 
 
+# About as long as one or two micro-batches, whose times are those of the clock.
+BY_THE_CLOCK = [
+    {"update": update, "visibility": visibility, "time_domain": "processing_time", "ms": 400}
+    for update, visibility in (
+        ("on_create_and_write", "never_return_expired"),
+        ("on_read_and_write", "never_return_expired"),
+        ("on_create_and_write", "return_expired_if_not_cleaned_up"),
+    )
+]
+EVERY = ["value", "largest", "elements", "entries", "moments", "timers"]
+# Some elements of an expired list or map may be shown; an aggregate goes on from an expired one.
+SHOWN_ONCE = ["value", "single entries", "timers"]
+
+
 class Told(Interpreter):
-    """Also tells the order of a key's calls, and the watermark that each one sees."""
+    """Also tells the order of a key's calls, the clocks that each one sees, and its run."""
+
+    def __init__(self, ttl: Any, run: int = 0) -> None:
+        self.ttl, self.run = life(ttl), run
 
     def open(self, ctx: Any) -> None:
         super().open(ctx)
@@ -77,14 +93,15 @@ class Told(Interpreter):
     def told(self, ctx: Any, *what: Any) -> Any:
         calls = (self.calls.value() or 0) + 1
         self.calls.update(calls)
-        return ctx.key, json.dumps([calls, ctx.watermark, *what])
+        clocks = ctx.watermark, ctx.processing_time
+        return ctx.key, json.dumps([calls, *clocks, self.run, *what])
 
 
 class Columns(pb.ArrowKeyedProcessFunction):
     """The operations of a batch's first row, on the value state of all its keys."""
 
     def __init__(self, ttl: Any) -> None:
-        self.ttl = None if ttl is None else pb.StateTtl("10 ms", **ttl)
+        self.ttl = life(ttl)
 
     def open(self, ctx: Any) -> None:
         ctx.value_state("value", "int", ttl=self.ttl)
@@ -148,6 +165,14 @@ def operation(dice: random.Random, kinds: list[str]) -> list[Any]:
             ["entries.is_empty"],
             ["entries.clear"],
         ],
+        "single entries": [["entries.get", word], ["entries.put", word, number]],
+        "moments": [
+            ["moments.get", number % 6],
+            ["moments.put", number % 6, dice.randrange(6)],
+            ["moments.put", number % 6, dice.randrange(6)],
+            ["moments.turn"],
+            ["moments.items"],
+        ],
         "timers": [
             ["timers.register_event_time", ahead],
             ["timers.register_event_time", ahead],
@@ -158,12 +183,11 @@ def operation(dice: random.Random, kinds: list[str]) -> list[Any]:
     return dice.choice(operations[dice.choice(kinds)])
 
 
-def row_programs(dice: random.Random) -> list[list[Any]]:
+def row_programs(dice: random.Random, every: list[str] = EVERY) -> list[list[Any]]:
     """Micro-batches of rows. Times go back by as much as the watermark waits, at most.
 
     A key is about a kind of state or two, so that reads meet what was written before.
     """
-    every = ["value", "largest", "elements", "entries", "timers"]
     kinds = {f"k{key}": dice.sample(every, dice.choice([1, 1, 2])) for key in range(KEYS)}
     latest, batches, number = 0, [], 0
     for _ in range(BATCHES):
@@ -197,15 +221,25 @@ def column_programs(dice: random.Random) -> list[list[Any]]:
 
 
 def play(
-    spark: SparkSession, folder: Path, batches: list[Any], function: Any, dice: random.Random
+    spark: SparkSession,
+    folder: Path,
+    batches: list[Any],
+    make: Any,
+    dice: random.Random,
+    **calls: Any,
 ) -> tuple[dict[str, list[Any]], str]:
-    """Runs the batches, with restarts; what each key told in its order, and the checkpoint."""
-    stream = Stream(spark, folder, SCHEMA, build(function, "heap"))
+    """Runs the batches, with restarts; what each key told in its order, and the checkpoint.
+
+    ``make`` gives the function of a run, by its number.
+    """
+    stream = Stream(spark, folder, SCHEMA, build(make(0), "heap"))
+    run = 0
     with settings(spark, **{FORMAT: str(dice.choice([1, 2]))}):
         for number, batch in enumerate(batches, 1):
             stream.add(*batch)
             if number == len(batches) or dice.random() < 0.4:
-                found = stream.run(build(function, dice.choice(["heap", "rocksdb"])))
+                found = stream.run(build(make(run), dice.choice(["heap", "rocksdb"]), **calls))
+                run += 1
     told = defaultdict(list)
     for key, text in found:
         told[key].append(json.loads(text))
@@ -215,22 +249,44 @@ def play(
     return told, stream.checkpoint
 
 
-def check_rows(told: dict[str, list[Any]], batches: list[Any], ttl: Any) -> dict[str, Model]:
-    """Every answer is the model's; the models as the programs left them."""
+def first_clocks(told: dict[str, list[Any]]) -> dict[int, Any]:
+    """The clocks of each run's first micro-batch: they don't go back."""
+    seen = defaultdict(list)
+    for calls in told.values():
+        for _, watermark, now, run, *_ in calls:
+            seen[run].append((START if watermark is None else watermark, now))
+    return {
+        run: [min(times) for times in zip(*clocks, strict=True)] for run, clocks in seen.items()
+    }
+
+
+def check_rows(
+    told: dict[str, list[Any]], batches: list[Any], ttls: list[Any], kind: type[Model] = Model
+) -> dict[str, Model]:
+    """Every answer is the model's; the models as the programs left them.
+
+    ``ttls`` are those of the first runs; all further ones have the last.
+    """
     rows = [row for batch in batches for row in batch]
+    started = first_clocks(told)
     models = {}
     for key, calls in told.items():
-        one = models[key] = Model(key, ttl)
-        for n, seen, what, at, answer in calls:
-            one.watermark, one.now = START if seen is None else seen, 0
+        one = models[key] = kind(key, ttls[0])
+        last = 0
+        for n, seen, now, run, what, at, answer in calls:
+            for after in range(last + 1, run + 1):
+                one.restart(ttls[min(after, len(ttls) - 1)], started[after])
+            last = run
+            clock = START if seen is None else seen, now
             if what == "row":
                 _, time, _, ops = rows[at]
-                expected = one.row(time, json.loads(ops), (one.watermark, 0))[1:]
+                expected = one.row(time, json.loads(ops), clock)[1:]
             else:
+                one.at(clock)
                 one.timers.remove((at, "event_time"))
                 expected = one.fire(at, "event_time")
-            assert answer == expected, f"call {n} of {key}"
-        numbers = [call[3] for call in calls if call[2] == "row"]
+            assert answer == expected, f"call {n} of {key} in run {run}"
+        numbers = [call[5] for call in calls if call[4] == "row"]
         assert numbers == [row[2] for row in rows if row[0] == key], "each row once, in order"
     return models
 
@@ -250,8 +306,8 @@ def test_a_program_sees_what_the_model_holds(
 ) -> None:
     dice = random.Random(f"{ttl} {seed}")
     batches = row_programs(dice)
-    told, checkpoint = play(spark, tmp_path, batches, Told(ttl), dice)
-    models = check_rows(told, batches, ttl)
+    told, checkpoint = play(spark, tmp_path, batches, lambda run: Told(ttl, run), dice)
+    models = check_rows(told, batches, [ttl])
     end = max(time for batch in batches for _, time, _, _ in batch)
     for name in ("value", "entries", "largest"):
         expected = sorted(
@@ -263,13 +319,55 @@ def test_a_program_sees_what_the_model_holds(
         assert stored(spark, checkpoint, name, ttl, end) == expected, name
 
 
+class Once:
+    """An expired value: it is shown if clean-up has not come before."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return other is None or other == self.value
+
+    __hash__ = object.__hash__
+
+
+class Cleaned(Model):
+    def shown(self, value: Any) -> Any:
+        return Once(value)
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("ttl", BY_THE_CLOCK, ids=["by writing", "by reading", "shown once"])
+def test_a_program_by_the_clock_sees_what_the_model_holds(
+    spark: SparkSession, tmp_path: Path, ttl: Any, seed: int
+) -> None:
+    dice = random.Random(f"{ttl} {seed}")
+    batches = row_programs(dice, SHOWN_ONCE if ttl["visibility"].startswith("return") else EVERY)
+    told, _ = play(spark, tmp_path, batches, lambda run: Told(ttl, run), dice)
+    check_rows(told, batches, [ttl], Cleaned)
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.whole) for n in (1, 2))])
+def test_a_program_whose_ttl_changes_at_each_restart_sees_what_the_model_holds(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    dice = random.Random(f"restarts {seed}")
+    # What has expired may be gone, so that nothing must bring it back.
+    long = {**TTLS[1], "ms": 20} if seed % 2 == 0 else {**BY_THE_CLOCK[1], "ms": 900}
+    ttls = [None, long, {**long, "ms": long["ms"] // 2, "update": "on_read_and_write"}]
+    batches = row_programs(dice)
+    told, _ = play(spark, tmp_path, batches, lambda run: Told(ttls[min(run, 2)], run), dice)
+    check_rows(told, batches, ttls)
+
+
 @pytest.mark.parametrize(("ttl", "seed"), cases(day=2, first=1))
 def test_a_program_of_columns_sees_what_the_model_holds(
     spark: SparkSession, tmp_path: Path, ttl: Any, seed: int
 ) -> None:
     dice = random.Random(f"columns {ttl} {seed}")
     batches = column_programs(dice)
-    told, _ = play(spark, tmp_path, batches, Columns(ttl), dice)
+    told, _ = play(spark, tmp_path, batches, lambda run: Columns(ttl), dice)
     for key, calls in told.items():
         one = Model(key, ttl)
         programs = [batch[0][3] for batch in batches if any(row[0] == key for row in batch)]

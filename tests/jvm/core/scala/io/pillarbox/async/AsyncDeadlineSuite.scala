@@ -185,7 +185,6 @@ class AsyncDeadlineSuite extends AnyFunSuite {
     val output = new AsyncOutput[String, String] {
       override def emit(input: String, timestampMs: Long, results: util.Collection[String]): Unit =
         emitted :+= input
-      override def emitWatermark(timestampMs: Long): Unit = ()
     }
     val operator =
       new AsyncWaitOperator(failing, asRow.copy(attemptTimeoutMs = 5L), time.executor, time.time, output)

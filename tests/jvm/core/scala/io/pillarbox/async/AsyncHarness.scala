@@ -13,7 +13,7 @@ import io.pillarbox.mailbox._
 /**
  * An async operator on this thread with a hand-moved clock, whose calls are answered by the test.
  *
- * Inputs and rows are strings; what leaves is noted in `emitted` ("input=>row,row" or "~watermark").
+ * Inputs and rows are strings; what leaves is noted in `emitted` ("input=>row,row").
  */
 final class AsyncHarness(options: AsyncOptions[String, String], startMs: Long = 0L) {
   import AsyncHarness.{Call, MostMails}
@@ -69,7 +69,6 @@ final class AsyncHarness(options: AsyncOptions[String, String], startMs: Long = 
       assert(mailbox.isMailboxThread)
       emitted += s"$input=>${String.join(",", results)}"
     }
-    override def emitWatermark(timestampMs: Long): Unit = emitted += s"~$timestampMs"
   }
 
   val operator = new AsyncWaitOperator[String, String](function, options, executor, time, output)
@@ -104,6 +103,12 @@ final class AsyncHarness(options: AsyncOptions[String, String], startMs: Long = 
     }
   }
 
+  /** Ends the input, and runs mail until everything has been emitted. */
+  def endInput(): Unit = {
+    operator.endInputReached()
+    while (!operator.isDrained) executor.yieldMail()
+  }
+
   def advanceTo(ms: Long): Unit = {
     time.advanceTo(ms)
     runMail()
@@ -132,5 +137,5 @@ object AsyncHarness {
     util.List.of(s"failed ${cause.getClass.getSimpleName} after ${call.attempts} in ${call.elapsedMs}")
 
   def retry(maxAttempts: Int, delayMs: Long): AsyncRetryStrategies.Backoff[String] =
-    AsyncRetryStrategies.fixedDelay(maxAttempts, delayMs)
+    AsyncRetryStrategies.exponentialBackoff(maxAttempts, delayMs, delayMs, 1.0, 0.0)
 }

@@ -5,14 +5,13 @@ import java.util
 import scala.collection.mutable
 
 import io.pillarbox.async.AsyncHarness._
-import io.pillarbox.async.queue.StreamElement.{Answered, Record, Watermark}
+import io.pillarbox.async.queue.StreamElement.{Answered, Record}
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 /**
- * Random answers, failures, deadlines, retries, watermarks and restores, against a plain model of one
- * element.
+ * Random answers, failures, deadlines, retries and restores, against a plain model of one element.
  */
 class AsyncModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   override implicit val generatorDrivenConfig: PropertyCheckConfiguration =
@@ -25,14 +24,12 @@ class AsyncModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   private sealed trait Op
   private case object PutRecord extends Op
-  private case object PutWatermark extends Op
   private case class Answer(pick: Int) extends Op
   private case class Fail(pick: Int) extends Op
   private case class Advance(ms: Long) extends Op
 
   private val op: Gen[Op] = Gen.frequency(
     6 -> Gen.const(PutRecord),
-    1 -> Gen.const(PutWatermark),
     3 -> Gen.choose(0, 1000).map(Answer(_)),
     3 -> Gen.choose(0, 1000).map(Fail(_)),
     3 -> Gen.choose(0L, 30L).map(Advance(_))
@@ -87,14 +84,9 @@ class AsyncModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     h
   }
 
-  /** What the segments between watermarks hold, each sorted unless order is promised. */
-  private def canonical(emitted: Seq[String], ordered: Boolean): Seq[Seq[String]] = {
-    val segments = mutable.Buffer(mutable.Buffer.empty[String])
-    emitted.foreach { e =>
-      if (e.startsWith("~")) segments += mutable.Buffer(e) += mutable.Buffer.empty else segments.last += e
-    }
-    segments.map(s => if (ordered) s.toSeq else s.sorted.toSeq).toSeq
-  }
+  /** The emitted rows, sorted unless order is promised. */
+  private def canonical(emitted: Seq[String], ordered: Boolean): Seq[String] =
+    if (ordered) emitted else emitted.sorted
 
   for (ordered <- Seq(true, false))
     test(s"${if (ordered) "ordered" else "unordered"}: every element is decided once, as the model says") {
@@ -122,7 +114,6 @@ class AsyncModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
             case PutRecord if h.operator.tryProcessElement(name, 0) =>
               elements(name) = new Expected(name)
               stream += name
-            case PutWatermark if h.operator.tryProcessWatermark(index.toLong) => stream += s"~$index"
             case Answer(pick) =>
               open(pick).foreach { e =>
                 h.answer(e.name)
@@ -143,10 +134,9 @@ class AsyncModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
         h.operator.endInputReached()
         while (!h.operator.isDrained) tick()
         val expected = stream.map { name =>
-          elements.get(name).fold(name) { e =>
-            val outcome = e.outcome.get
-            if (outcome == "answered") s"$name=>${name}1" else s"$name=>$outcome*${e.attempts}"
-          }
+          val e = elements(name)
+          val outcome = e.outcome.get
+          if (outcome == "answered") s"$name=>${name}1" else s"$name=>$outcome*${e.attempts}"
         }
         assert(canonical(h.emitted.toSeq, ordered) == canonical(expected.toSeq, ordered))
         assert(h.time.scheduledTimers == 0 && !h.mailbox.hasMail)
@@ -160,7 +150,6 @@ class AsyncModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
         val stream = mutable.Buffer.empty[String]
         ops.zipWithIndex.foreach {
           case (PutRecord, i) => if (h.operator.tryProcessElement(s"e$i", 0)) stream += s"e$i"
-          case (PutWatermark, i) => if (h.operator.tryProcessWatermark(i.toLong)) stream += s"~$i"
           case (Answer(pick), _) =>
             h.calls.filterNot(_.future.isDone).lift(pick % 5).foreach(c => h.answer(c.input))
           case (Fail(pick), _) =>
@@ -174,7 +163,7 @@ class AsyncModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
         val later = newHarness(ordered, 13 - capacity, h.time.currentProcessingTime, ahead)
         later.onInvoke = call => call.future.completeOne("again")
         later.operator.restore(snapshot)
-        later.operator.endInput()
+        later.endInput()
         val after = later.emitted.toSeq.map(_.takeWhile(_ != '='))
         assert(canonical(before ++ after, ordered) == canonical(stream.toSeq, ordered))
         snapshot.forEach {
@@ -183,7 +172,6 @@ class AsyncModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
           case Answered(_, input, _, results) =>
             assert(!later.calls.exists(_.input == input), "a known answer is not paid for again")
             assert(results.stream.allMatch(row => later.emitted.contains(s"$input=>$row")))
-          case Watermark(_) => ()
         }
     }
   }

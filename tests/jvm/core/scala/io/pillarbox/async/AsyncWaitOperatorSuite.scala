@@ -4,7 +4,7 @@ import java.util
 
 import io.pillarbox.api.ResultFuture
 import io.pillarbox.async.AsyncHarness._
-import io.pillarbox.async.queue.StreamElement.{Answered, Record, Watermark}
+import io.pillarbox.async.queue.StreamElement.{Answered, Record}
 import io.pillarbox.async.queue.{AsyncOutput, StreamElement}
 import io.pillarbox.async.retry.AsyncCallException
 import io.pillarbox.mailbox.MailboxExecutorImpl
@@ -21,21 +21,13 @@ class AsyncWaitOperatorSuite extends AnyFunSuite {
     assert(h.emitted == Seq("a=>a1", "b=>b1", "c=>c1"))
   }
 
-  test("unordered: rows leave as answers come, but no row passes a watermark") {
+  test("unordered: rows leave as answers come") {
     val h = new AsyncHarness(options(ordered = false))
-    h.process("a", "b")
-    h.operator.processWatermark(5)
-    h.process("c")
+    h.process("a", "b", "c")
     h.answer("c", "b")
-    assert(h.emitted == Seq("b=>b1"))
+    assert(h.emitted == Seq("c=>c1", "b=>b1"))
     h.answer("a")
-    assert(h.emitted == Seq("b=>b1", "a=>a1", "~5", "c=>c1"))
-  }
-
-  test("a watermark with nothing before it leaves at once, without a mail") {
-    val h = new AsyncHarness(options())
-    h.operator.processWatermark(1)
-    assert(h.emitted == Seq("~1") && !h.mailbox.hasMail)
+    assert(h.emitted == Seq("c=>c1", "b=>b1", "a=>a1"))
   }
 
   test("an answer of no rows emits none and frees the place; many rows leave together") {
@@ -130,15 +122,13 @@ class AsyncWaitOperatorSuite extends AnyFunSuite {
       assert(h.operator.hasCapacity)
     })
     assert(h.operator.tryProcessElement("a", 0) && h.operator.tryProcessElement("b", 0))
-    assert(
-      !h.operator.hasCapacity && !h.operator.tryProcessElement("c", 0) && !h.operator.tryProcessWatermark(1)
-    )
+    assert(!h.operator.hasCapacity && !h.operator.tryProcessElement("c", 0))
     h.answer("b")
     assert(told == 0, "b is done and not emitted: it still takes its place")
     h.answer("a")
-    assert(told == 1 && h.operator.tryProcessElement("c", 0) && h.operator.tryProcessWatermark(1))
+    assert(told == 1 && h.operator.tryProcessElement("c", 0))
     h.answer("c")
-    assert(told == 1 && h.emitted == Seq("a=>a1", "b=>b1", "c=>c1", "~1"))
+    assert(told == 1 && h.emitted == Seq("a=>a1", "b=>b1", "c=>c1"))
   }
 
   test("processElement waits for room by running mail, and counts the time") {
@@ -211,7 +201,7 @@ class AsyncWaitOperatorSuite extends AnyFunSuite {
     val h = new AsyncHarness(options(capacity = 2))
     h.onInvoke = call => call.future.completeOne("now")
     h.process("a", "b", "c", "d", "e")
-    h.operator.endInput()
+    h.endInput()
     assert(h.emitted == Seq("a", "b", "c", "d", "e").map(_ + "=>now"))
   }
 
@@ -249,13 +239,12 @@ class AsyncWaitOperatorSuite extends AnyFunSuite {
     assert(intercept[NullPointerException](broken.fail("a")).getMessage.contains("failure policy"))
   }
 
-  test("end of input waits for everything in flight, also watermarks, and then takes no more") {
+  test("end of input waits for everything in flight, and then takes no more") {
     val h = new AsyncHarness(options())
     h.process("a")
-    h.operator.processWatermark(1)
     h.executor.execute(() => h.future("a").completeOne("a1"), "answer")
-    h.operator.endInput()
-    assert(h.operator.isDrained && h.emitted == Seq("a=>a1", "~1"))
+    h.endInput()
+    assert(h.operator.isDrained && h.emitted == Seq("a=>a1"))
     assert(intercept[IllegalStateException](h.process("b")).getMessage.contains("ended"))
     intercept[IllegalStateException](h.operator.tryProcessElement("b", 0))
   }
@@ -269,32 +258,31 @@ class AsyncWaitOperatorSuite extends AnyFunSuite {
     assert(h.operator.isDrained)
   }
 
-  test("a snapshot is what was not yet emitted, in order, done inputs with their rows, and watermarks") {
+  test("a snapshot is what was not yet emitted, in order, done inputs with their rows") {
     for (ordered <- Seq(true, false)) {
       val h = new AsyncHarness(options(ordered))
       h.operator.processElement("a", 1)
       h.operator.processElement("b", 2)
-      h.operator.processWatermark(3)
       h.operator.processElement("c", AsyncOutput.NoTimestamp)
       h.future("c").completeOne("c1")
       h.runMail()
       val done = Answered(2, "c", AsyncOutput.NoTimestamp, util.List.of("c1"))
-      val expected = Seq(Record(0, "a", 1), Record(1, "b", 2), Watermark(3), done)
+      val expected = Seq(Record(0, "a", 1), Record(1, "b", 2)) ++ Option.when(ordered)(done)
       assert(h.snapshot == expected && h.operator.nextElementId == 3)
     }
   }
 
   test("FLINK-7949: a restore of more than the capacity neither blocks nor exceeds it; ids stay") {
     val h = new AsyncHarness(options(capacity = 2))
-    val elements = Seq(Record(4, "a", 1), Watermark(2), Record(5, "b", 3), Record(6, "c", 4), Watermark(5))
+    val elements = Seq(Record(4, "a", 1), Record(5, "b", 3), Record(6, "c", 4))
     h.operator.restore(util.Arrays.asList(elements: _*))
-    assert(h.calls.map(_.input) == Seq("a") && h.snapshot == elements && !h.operator.hasCapacity)
+    assert(h.calls.map(_.input) == Seq("a", "b") && h.snapshot == elements && !h.operator.hasCapacity)
     assert(!h.operator.tryProcessElement("new", 9))
     h.answer("a")
     assert(h.calls.map(_.input) == Seq("a", "b", "c"))
-    assert(h.snapshot == elements.drop(2))
+    assert(h.snapshot == elements.drop(1))
     h.answer("b", "c")
-    assert(h.emitted == Seq("a=>a1", "~2", "b=>b1", "c=>c1", "~5"))
+    assert(h.emitted == Seq("a=>a1", "b=>b1", "c=>c1"))
     assert(h.operator.tryProcessElement("new", 9) && h.future("new").elementId == 7)
   }
 
@@ -304,16 +292,8 @@ class AsyncWaitOperatorSuite extends AnyFunSuite {
     h.onInvoke = call => call.future.completeOne("now")
     h.executor.execute(() => h.future("a").completeOne("now"), "answer")
     h.process("c")
-    h.operator.endInput()
+    h.endInput()
     assert(h.emitted == Seq("a=>now", "b=>now", "c=>now"))
-  }
-
-  test("a restore of nothing but watermarks emits them all") {
-    val h = new AsyncHarness(options(capacity = 3))
-    val marks = (1 to 10000).map(i => Watermark(i.toLong): StreamElement[String, String])
-    h.operator.restore(util.Arrays.asList(marks: _*))
-    h.operator.endInput()
-    assert(h.emitted == (1 to 10000).map(i => s"~$i"))
   }
 
   test("close cancels what is in flight, once, closes the function, and nothing is emitted afterwards") {
@@ -368,7 +348,7 @@ class AsyncWaitOperatorSuite extends AnyFunSuite {
     try {
       h.onInvoke = call => pool.execute(() => call.future.completeOne("ok"))
       inputs.foreach(h.operator.processElement(_, 0))
-      h.operator.endInput()
+      h.endInput()
     } finally pool.shutdownNow()
     assert(h.emitted == inputs.map(_ + "=>ok"))
   }

@@ -193,7 +193,6 @@ class BatchCallsSuite extends AnyFunSuite {
     val sink = new AsyncOutput[String, String] {
       override def emit(input: String, timestampMs: Long, results: java.util.Collection[String]): Unit =
         output += input
-      override def emitWatermark(timestampMs: Long): Unit = ()
     }
     val refused = intercept[IllegalArgumentException] {
       new AsyncWaitOperator(single, batched, h.executor, h.time, sink)

@@ -35,18 +35,6 @@ class KeysSuite extends AnyFunSuite {
     assert(h.calls.map(_.input) == Seq("a1", "b1", "a2", "a3"), "a call that failed gives its turn away, too")
   }
 
-  test("no watermark passes an element, nor an element of its key a watermark") {
-    val h = new AsyncHarness(keyed(callsPerKey = 0))
-    h.process("a1")
-    assert(h.operator.tryProcessWatermark(1))
-    h.process("a2", "b1")
-    h.answer("a2")
-    h.answer("b1")
-    assert(h.emitted.isEmpty)
-    h.answer("a1")
-    assert(h.emitted.take(2) == Seq("a1=>a11", "~1") && h.emitted.size == 4)
-  }
-
   test("elements that wait for their key are in the snapshot, and closing gives up on them") {
     val h = new AsyncHarness(keyed(callsPerKey = 1))
     h.process("a1", "a2", "a3")

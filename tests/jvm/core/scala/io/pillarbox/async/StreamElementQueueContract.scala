@@ -19,18 +19,17 @@ abstract class StreamElementQueueContract extends AnyFunSuite with ScalaCheckPro
    * The entries that may leave next, of all that are in flight in the order they were put. `completed` has
    * the numbers of the records that are done, in the order they were done.
    */
-  def mayLeave(inFlight: Seq[(Int, Boolean)], completed: Seq[Int]): Option[Int]
+  def mayLeave(inFlight: Seq[Int], completed: Seq[Int]): Option[Int]
 
   protected val emitted: mutable.Buffer[String] = mutable.Buffer.empty
 
   protected val output: AsyncOutput[String, String] = new AsyncOutput[String, String] {
     override def emit(input: String, timestampMs: Long, results: util.Collection[String]): Unit =
       emitted += s"$input@$timestampMs=>${String.join(",", results)}"
-    override def emitWatermark(timestampMs: Long): Unit = emitted += s"~$timestampMs"
   }
 
   protected def record(name: String, timestampMs: Long = 0L): Entry =
-    new StreamElementQueueEntry[String, String](name, timestampMs, false)
+    new StreamElementQueueEntry[String, String](name, timestampMs)
 
   protected def put(queue: StreamElementQueue[String, String], name: String): Entry = {
     val entry = record(name)
@@ -51,7 +50,7 @@ abstract class StreamElementQueueContract extends AnyFunSuite with ScalaCheckPro
 
   protected def inputs(queue: StreamElementQueue[String, String]): Seq[String] = {
     val all = Seq.newBuilder[String]
-    queue.foreach(entry => all += (if (entry.isWatermark) s"~${entry.timestampMs}" else entry.input))
+    queue.foreach(entry => all += entry.input)
     all.result()
   }
 
@@ -64,14 +63,6 @@ abstract class StreamElementQueueContract extends AnyFunSuite with ScalaCheckPro
     assert(!queue.tryPut(record("c")))
     assert(emitAll(queue) == Seq("a@0=>a'"))
     assert(queue.tryPut(record("c")) && inputs(queue) == Seq("b", "c"))
-  }
-
-  test("a watermark takes a place, is born done and leaves at once if nothing is before it") {
-    val queue = newQueue(1)
-    assert(queue.tryPut(StreamElementQueueEntry.watermark(7)))
-    assert(!queue.tryPut(StreamElementQueueEntry.watermark(8)))
-    assert(queue.hasCompletedElements && emitAll(queue) == Seq("~7"))
-    assert(queue.isEmpty && !queue.hasCompletedElements)
   }
 
   test("rows of one element leave together with its timestamp, an empty answer just frees the place") {
@@ -100,7 +91,6 @@ abstract class StreamElementQueueContract extends AnyFunSuite with ScalaCheckPro
     val broken = new AsyncOutput[String, String] {
       override def emit(input: String, timestampMs: Long, results: util.Collection[String]): Unit =
         throw new ArithmeticException
-      override def emitWatermark(timestampMs: Long): Unit = ()
     }
     intercept[ArithmeticException](queue.emitCompletedElement(broken))
     assert(queue.isEmpty)
@@ -121,21 +111,19 @@ abstract class StreamElementQueueContract extends AnyFunSuite with ScalaCheckPro
       (capacity, ops) =>
         val queue = newQueue(capacity)
         val entries = mutable.Map.empty[Int, Entry]
-        var inFlight = Vector.empty[(Int, Boolean)]
+        var inFlight = Vector.empty[Int]
         var completed = Vector.empty[Int]
         for (((kind, pick), id) <- ops.zipWithIndex) {
           kind match {
             case 0 | 1 | 2 | 3 | 4 =>
-              val isWatermark = kind == 4
-              val entry: Entry =
-                if (isWatermark) StreamElementQueueEntry.watermark(id.toLong) else record(id.toString)
+              val entry = record(id.toString)
               assert(queue.tryPut(entry) == inFlight.size < capacity)
               if (inFlight.size < capacity) {
-                inFlight :+= (id -> isWatermark)
+                inFlight :+= id
                 entries(id) = entry
               }
             case 5 | 6 | 7 =>
-              val open = inFlight.collect { case (i, false) if !completed.contains(i) => i }
+              val open = inFlight.filterNot(completed.contains)
               if (open.nonEmpty) {
                 val chosen = open(pick % open.size)
                 complete(queue, entries(chosen))
@@ -146,15 +134,11 @@ abstract class StreamElementQueueContract extends AnyFunSuite with ScalaCheckPro
               assert(queue.hasCompletedElements == expected.isDefined)
               emitted.clear()
               queue.emitCompletedElement(output)
-              assert(
-                emitted.toSeq == expected.toSeq.map(i => if (entries(i).isWatermark) s"~$i" else s"$i@0=>$i'")
-              )
-              inFlight = inFlight.filterNot(e => expected.contains(e._1))
+              assert(emitted.toSeq == expected.toSeq.map(i => s"$i@0=>$i'"))
+              inFlight = inFlight.filterNot(expected.contains)
           }
           assert(queue.size == inFlight.size)
-          assert(inputs(queue) == inFlight.map { case (i, isWatermark) =>
-            if (isWatermark) s"~$i" else i.toString
-          })
+          assert(inputs(queue) == inFlight.map(_.toString))
         }
     }
   }

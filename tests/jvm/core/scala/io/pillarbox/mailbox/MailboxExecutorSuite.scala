@@ -1,6 +1,6 @@
 package io.pillarbox.mailbox
 
-import java.util.concurrent.{CompletableFuture, ExecutionException, RejectedExecutionException}
+import java.util.concurrent.{CompletableFuture, RejectedExecutionException}
 
 import scala.collection.mutable
 
@@ -36,62 +36,6 @@ class MailboxExecutorSuite extends AnyFunSuite {
   test("what a mail of execute throws is thrown by the yield, checked or not") {
     upstream.execute(() => throw new java.io.IOException("disk"), "fails")
     assert(intercept[java.io.IOException](upstream.yieldMail()).getMessage == "disk")
-  }
-
-  test("what a mail of submit throws is in its future only") {
-    val future = upstream.submit[Int](() => throw new java.io.IOException("disk"), "fails")
-    upstream.yieldMail()
-    assert(intercept[ExecutionException](future.get()).getCause.getMessage == "disk")
-  }
-
-  test("a cancelled future does not run") {
-    log.clear()
-    val future = upstream.submit(() => log += "ran", "cancelled")
-    future.cancel(false)
-    upstream.yieldMail()
-    assert(log.isEmpty)
-  }
-
-  test("the executor that wraps a mail runs around it") {
-    log.clear()
-    val wrapping = new TaskActionExecutor {
-      override def run(action: ThrowingRunnable): Unit = {
-        log += "before"
-        action.run()
-        log += "after"
-      }
-    }
-    new MailboxExecutorImpl(mailbox, 0, wrapping, null).execute(say("mail"), "wrapped")
-    upstream.yieldMail()
-    assert(log == Seq("before", "mail", "after"))
-  }
-
-  test("it should interrupt when there is mail of any kind") {
-    assert(!downstream.shouldInterrupt)
-    upstream.execute(say("x"), "x")
-    assert(downstream.shouldInterrupt)
-    upstream.yieldMail()
-  }
-
-  test("idle means suspended, without mail, and open") {
-    var suspend = false
-    val processor = new MailboxProcessor(controller => if (suspend) controller.suspendDefaultAction())
-    val executor = processor.mailboxExecutor(1)
-    processor.runMailboxStep()
-    assert(!executor.isIdle)
-    suspend = true
-    processor.runMailboxStep()
-    assert(executor.isIdle)
-    executor.execute(say("x"), "x")
-    assert(!executor.isIdle)
-    executor.yieldMail()
-    assert(executor.isIdle)
-    processor.prepareClose()
-    assert(!executor.isIdle)
-  }
-
-  test("an executor without a processor says so when asked whether it is idle") {
-    assert(intercept[IllegalStateException](upstream.isIdle).getMessage.contains("MailboxProcessor"))
   }
 
   test("a refused mail is a RejectedExecutionException that names the mail and the state") {

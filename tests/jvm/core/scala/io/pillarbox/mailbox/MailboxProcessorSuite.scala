@@ -1,6 +1,6 @@
 package io.pillarbox.mailbox
 
-import java.util.concurrent.{CompletableFuture, CountDownLatch}
+import java.util.concurrent.{CompletableFuture, CountDownLatch, TimeUnit}
 
 import scala.collection.mutable
 
@@ -18,13 +18,15 @@ class MailboxProcessorSuite extends AnyFunSuite {
   }
 
   private def send(processor: MailboxProcessor, name: String)(effect: => Unit): Unit =
-    processor.mainMailboxExecutor.execute(
-      () => {
-        log += name
-        effect
-      },
-      name
-    )
+    processor
+      .mailboxExecutor(MinPriority)
+      .execute(
+        () => {
+          log += name
+          effect
+        },
+        name
+      )
 
   test("the loop runs all due mail before each default action and ends after allActionsCompleted") {
     var rows = 0
@@ -37,9 +39,8 @@ class MailboxProcessorSuite extends AnyFunSuite {
       send(processor, "b")(())
       processor.runMailboxLoop()
       assert(log == Seq("a", "b", "row 1", "row 2"))
-      assert(!processor.isMailboxLoopRunning)
       processor.runMailboxLoop()
-      assert(!processor.runMailboxStep() && !processor.runMailboxStepBlocking())
+      assert(!processor.runMailboxStep())
       assert(rows == 2)
     }
   }
@@ -89,22 +90,6 @@ class MailboxProcessorSuite extends AnyFunSuite {
     }
   }
 
-  test("a blocking step without work sleeps until mail comes, and runs it") {
-    val suspended = new CompletableFuture[(MailboxProcessor, Thread)]
-    val ran = start {
-      val processor = new MailboxProcessor(_.suspendDefaultAction())
-      processor.runMailboxStep()
-      suspended.complete((processor, Thread.currentThread()))
-      processor.runMailboxStepBlocking()
-    }
-    val (processor, thread) = await(suspended)
-    awaitSleep(thread)
-    val told = new CountDownLatch(1)
-    processor.mainMailboxExecutor.execute(() => told.countDown(), "tell")
-    assert(await(ran))
-    assert(told.getCount == 0)
-  }
-
   test(
     "while the default action is suspended the loop sleeps and still runs mail, until another thread resumes it"
   ) {
@@ -119,16 +104,16 @@ class MailboxProcessorSuite extends AnyFunSuite {
       })
       processors.complete(processor)
       processor.runMailboxLoop()
-      (rows, processor.mailbox.metrics.mailsProcessed, processor.mailbox.metrics.idleTime.totalNanos)
+      (rows, processor.mailbox.metrics.idleTime.totalNanos)
     }
     val suspension = await(suspended)
-    val seen = await(await(processors).mainMailboxExecutor.submit(() => "seen", "look"))
-    assert(seen == "seen")
+    val seen = new CountDownLatch(1)
+    await(processors).mailboxExecutor(MinPriority).execute(() => seen.countDown(), "look")
+    assert(seen.await(LimitSeconds, TimeUnit.SECONDS))
     suspension.resume()
     suspension.resume()
-    val (rows, mails, idleNanos) = await(ended)
+    val (rows, idleNanos) = await(ended)
     assert(rows == 2)
-    assert(mails == 2, "the mail and one for the resume, though it was asked for twice")
     assert(idleNanos > 0)
   }
 
@@ -156,7 +141,7 @@ class MailboxProcessorSuite extends AnyFunSuite {
     var suspension: Option[Suspension] = None
     withProcessor(controller => suspension = Some(controller.suspendDefaultAction())) { processor =>
       processor.runMailboxStep()
-      processor.close()
+      processor.mailbox.close()
       onAnotherThread(suspension.get.resume())
     }
   }
@@ -164,10 +149,10 @@ class MailboxProcessorSuite extends AnyFunSuite {
   test("an exception in a mail leaves the loop as it is; later mail stays") {
     withProcessor(_ => ()) { processor =>
       val error = new java.io.IOException("disk")
-      processor.mainMailboxExecutor.execute(() => throw error, "fails")
+      processor.mailboxExecutor(MinPriority).execute(() => throw error, "fails")
       send(processor, "after")(())
       assert(intercept[java.io.IOException](processor.runMailboxLoop()) eq error)
-      assert(processor.hasMail)
+      assert(processor.mailbox.hasMail)
     }
   }
 
@@ -184,43 +169,10 @@ class MailboxProcessorSuite extends AnyFunSuite {
     }
   }
 
-  test("drain runs what is there and not what that sends; finish runs everything, deferrable mail too") {
+  test("a closed mailbox refuses mail, and control of the loop is dropped or refused") {
     withProcessor(_ => ()) { processor =>
-      send(processor, "a")(send(processor, "b")(()))
-      processor.drain()
-      assert(log == Seq("a"))
-      processor.mailboxExecutor(3).execute(() => log += "deferred", MailOptions.Deferrable, "deferred")
-      send(processor, "c")(send(processor, "d")(()))
-      processor.finish()
-      assert(log == Seq("a", "b", "deferred", "c", "d"))
-    }
-  }
-
-  test("FLINK-39481: finishing an operator runs its deferred mail, which its yields pass over") {
-    withProcessor(_ => ()) { processor =>
-      val operator = processor.mailboxExecutor(2)
-      operator.execute(() => log += "deferred watermark", MailOptions.Deferrable, "deferred")
-      processor.mainMailboxExecutor.execute(() => log += "commit", "commit")
-      assert(!operator.tryYield())
-      operator.finish()
-      assert(log == Seq("deferred watermark"), "and the commit is left to the loop")
-    }
-  }
-
-  test(
-    "prepareClose refuses new mail; close cancels the futures that wait, and goes on after one that fails"
-  ) {
-    withProcessor(_ => ()) { processor =>
-      val future = processor.mainMailboxExecutor.submit(() => 1, "never runs")
-      val failing = new CompletableFuture[Unit] with ThrowingRunnable {
-        override def run(): Unit = ()
-        override def cancel(mayInterrupt: Boolean): Boolean = throw new IllegalArgumentException("won't")
-      }
-      processor.mainMailboxExecutor.execute(failing: ThrowingRunnable, MailOptions.Urgent, "fails to cancel")
-      processor.prepareClose()
+      processor.mailbox.close()
       intercept[java.util.concurrent.RejectedExecutionException](send(processor, "late")(()))
-      assert(intercept[IllegalArgumentException](processor.close()).getMessage == "won't")
-      assert(future.isCancelled)
       processor.suspend()
       onAnotherThread(processor.allActionsCompleted())
       intercept[MailboxClosedException](onAnotherThread(processor.reportThrowable(new Exception)))
@@ -245,16 +197,9 @@ class MailboxProcessorSuite extends AnyFunSuite {
         log += "upstream row"
         upstreamSuspension = Some(controller.suspendDefaultAction())
       },
-      mailbox,
-      false,
-      TaskActionExecutor.Immediate
+      mailbox
     )
-    val downstream = new MailboxProcessor(
-      _ => log += "downstream row",
-      mailbox,
-      true,
-      TaskActionExecutor.Immediate
-    )
+    val downstream = new MailboxProcessor(_ => log += "downstream row", mailbox)
     assert(upstream.runMailboxStep())
     assert(!upstream.runMailboxStep())
     onAnotherThread(upstreamSuspension.get.resume())
@@ -263,25 +208,18 @@ class MailboxProcessorSuite extends AnyFunSuite {
     assert(upstream.isDefaultActionAvailable && log == Seq("upstream row"))
     assert(upstream.runMailboxStep())
     assert(log == Seq("upstream row", "upstream row"))
-    upstream.close()
-    assert(mailbox.state == TaskMailbox.State.Open)
-    downstream.close()
-    assert(mailbox.state == TaskMailbox.State.Closed)
   }
 
   test("a processor that waits inside another's default action runs the mail of the outer one") {
     log.clear()
     val mailbox = new TaskMailbox(Thread.currentThread())
-    val inner = new MailboxProcessor(_.suspendDefaultAction(), mailbox, false, TaskActionExecutor.Immediate)
+    val inner = new MailboxProcessor(_.suspendDefaultAction(), mailbox)
     val outer = new MailboxProcessor(
       controller => {
-        inner.runMailboxStep()
-        while (!log.contains("outer's mail")) inner.runMailboxStepBlocking()
+        while (!log.contains("outer's mail")) inner.runMailboxStep()
         controller.allActionsCompleted()
       },
-      mailbox,
-      true,
-      TaskActionExecutor.Immediate
+      mailbox
     )
     val sender = start {
       outer.mailboxExecutor(1).execute(() => log += "outer's mail", "outer's mail")
@@ -296,7 +234,7 @@ class MailboxProcessorSuite extends AnyFunSuite {
       (1 to 1000).foreach(i => send(processor, i.toString)(()))
       processor.runMailboxLoop()
       val metrics = processor.mailbox.metrics
-      assert(metrics.mailsProcessed == 1000)
+      assert(log.size == 1000)
       assert(metrics.mailboxLatency.getCount >= 1 && metrics.mailboxLatency.getSnapshot.getMax > 0)
       assert(processor.mailbox.tryTake(MinPriority) eq null)
     }

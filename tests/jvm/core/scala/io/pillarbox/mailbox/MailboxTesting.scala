@@ -11,10 +11,9 @@ import scala.annotation.tailrec
 object MailboxTesting {
   val LimitSeconds = 30L
 
-  def mail(name: String, priority: Int = 0, options: MailOptions = MailOptions.Default): Mail =
-    new Mail(() => (), priority, options, name, TaskActionExecutor.Immediate)
+  def mail(name: String, priority: Int = 0): Mail = new Mail(() => (), priority, name)
 
-  def urgent(name: String, priority: Int = 0): Mail = mail(name, priority, MailOptions.Urgent)
+  def urgent(name: String, priority: Int = 0): Mail = new Mail(() => (), priority, name, isUrgent = true)
 
   def names(mails: java.util.List[Mail]): Seq[String] = {
     val all = Seq.newBuilder[String]

@@ -9,13 +9,21 @@ import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
 class ProcessingTimeServiceSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
+  private def register(time: ProcessingTimeService, ms: Long, action: Long => Unit): ProcessingTimer = {
+    val timer = new ProcessingTimer {
+      override def onProcessingTime(timestampMs: Long): Unit = action(timestampMs)
+    }
+    time.schedule(timer, ms)
+    timer
+  }
+
   private final class Fixture {
     val mailbox = new TaskMailbox(Thread.currentThread())
     val executor = new MailboxExecutorImpl(mailbox, 0)
     val time = new ManualProcessingTimeService(executor)
     val fired = mutable.Buffer.empty[Long]
 
-    def at(ms: Long): ProcessingTimer = time.registerTimer(ms, timestamp => fired += timestamp)
+    def at(ms: Long): ProcessingTimer = register(time, ms, timestamp => fired += timestamp)
 
     def runMail(): Unit = while (executor.tryYield()) {}
   }
@@ -75,7 +83,7 @@ class ProcessingTimeServiceSuite extends AnyFunSuite with ScalaCheckPropertyChec
   test("a callback may register timers; those without end leave room for other mail") {
     val f = new Fixture
     def again(): Unit = {
-      f.time.registerTimer(0, _ => if (f.fired.size < 100000) again())
+      register(f.time, 0, _ => if (f.fired.size < 100000) again())
       f.fired += 0L
     }
     again()
@@ -89,7 +97,7 @@ class ProcessingTimeServiceSuite extends AnyFunSuite with ScalaCheckPropertyChec
 
   test("what a callback throws fails the mail, and the other timers stay") {
     val f = new Fixture
-    f.time.registerTimer(1, _ => throw new ArithmeticException)
+    register(f.time, 1, _ => throw new ArithmeticException)
     f.at(2)
     f.time.advanceTo(1)
     intercept[ArithmeticException](f.executor.yieldMail())
@@ -152,16 +160,17 @@ class ProcessingTimeServiceSuite extends AnyFunSuite with ScalaCheckPropertyChec
     val fired = mutable.Buffer.empty[String]
     val start = time.currentProcessingTime
     assert(math.abs(start - System.currentTimeMillis()) < 60000)
-    time.registerTimer(Long.MaxValue, _ => fired += "never")
-    time.registerTimer(
+    register(time, Long.MaxValue, _ => fired += "never")
+    register(
+      time,
       start + 20,
       timestamp => {
         assert(time.currentProcessingTime >= timestamp)
         fired += "later"
       }
     )
-    time.registerTimer(start + 5, _ => fired += "earlier")
-    val cancelled = time.registerTimer(start + 1, _ => fired += "cancelled")
+    register(time, start + 5, _ => fired += "earlier")
+    val cancelled = register(time, start + 1, _ => fired += "cancelled")
     time.cancel(cancelled)
     while (fired.size < 2) executor.yieldMail()
     assert(fired == Seq("earlier", "later"))
@@ -173,8 +182,8 @@ class ProcessingTimeServiceSuite extends AnyFunSuite with ScalaCheckPropertyChec
     val time = new SystemProcessingTimeService(executor)
     val start = time.currentProcessingTime
     var fired = false
-    time.registerTimer(start, _ => throw new ArithmeticException)
-    time.registerTimer(start + 3, _ => fired = true)
+    register(time, start, _ => throw new ArithmeticException)
+    register(time, start + 3, _ => fired = true)
     intercept[ArithmeticException](executor.yieldMail())
     while (!fired) executor.yieldMail()
     time.close()
@@ -183,13 +192,13 @@ class ProcessingTimeServiceSuite extends AnyFunSuite with ScalaCheckPropertyChec
   test("a task that ended does not trouble the shared timer thread") {
     val mailbox = new TaskMailbox(Thread.currentThread())
     val time = new SystemProcessingTimeService(new MailboxExecutorImpl(mailbox, 0))
-    time.registerTimer(time.currentProcessingTime, _ => fail("fired"))
+    register(time, time.currentProcessingTime, _ => fail("fired"))
     mailbox.close()
     val other = new TaskMailbox(Thread.currentThread())
     val executor = new MailboxExecutorImpl(other, 0)
     val alive = new SystemProcessingTimeService(executor)
     var fired = false
-    alive.registerTimer(alive.currentProcessingTime + 1, _ => fired = true)
+    register(alive, alive.currentProcessingTime + 1, _ => fired = true)
     while (!fired) executor.yieldMail()
   }
 }

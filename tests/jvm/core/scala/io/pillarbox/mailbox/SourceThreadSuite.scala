@@ -12,7 +12,19 @@ class SourceThreadSuite extends AnyFunSuite {
     val mailbox = new TaskMailbox(Thread.currentThread())
     val executor = new MailboxExecutorImpl(mailbox, 0)
     var told = 0
-    val source = new SourceThread[T]("source under test", input, capacity, executor, () => told += 1)
+    val source = new SourceThread[T](
+      "under test",
+      input,
+      capacity,
+      executor,
+      () => told += 1,
+      new Thread(_, "source under test")
+    )
+
+    def close(): Unit = {
+      source.stop()
+      assert(source.awaitEnd(LimitSeconds * 1000))
+    }
 
     /** All rows, sleeping on the mailbox whenever there is none. */
     def readAll(): Seq[T] = {
@@ -35,7 +47,7 @@ class SourceThreadSuite extends AnyFunSuite {
     assert(f.readAll() == rows)
     assert(f.source.poll() eq null)
     assert(f.source.status == InputStatus.EndOfData)
-    f.source.close()
+    f.close()
   }
 
   test("while the input blocks the mailbox thread runs mail, and is told when a row comes") {
@@ -66,7 +78,7 @@ class SourceThreadSuite extends AnyFunSuite {
       }
     }
     assert(rows == Seq("a", "b"))
-    assert(failure.getCause.getMessage == "disk" && failure.getMessage.contains("source under test"))
+    assert(failure.getCause.getMessage == "disk" && failure.getMessage.contains("source thread 'under test'"))
   }
 
   test("close ends a source thread that waits for its input, for room, or that was never started") {
@@ -82,13 +94,13 @@ class SourceThreadSuite extends AnyFunSuite {
     )
     waitsForInput.source.start()
     reading.await()
-    waitsForInput.source.close()
+    waitsForInput.close()
     val waitsForRoom = new Fixture(Iterator.continually("row"), 1)
     waitsForRoom.source.start()
     eventually("a row came")(waitsForRoom.source.status == InputStatus.MoreAvailable)
-    waitsForRoom.source.close()
-    waitsForRoom.source.close()
-    new Fixture(Iterator("row"), 1).source.close()
+    waitsForRoom.close()
+    waitsForRoom.close()
+    new Fixture(Iterator("row"), 1).close()
     assert(!sourceThreads().exists(_.isAlive))
   }
 

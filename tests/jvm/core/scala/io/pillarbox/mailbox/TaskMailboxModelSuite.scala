@@ -13,7 +13,7 @@ class TaskMailboxModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   private case class Letter(name: String, priority: Int, urgent: Boolean)
 
   private sealed trait Op
-  private case class Put(priority: Int, options: MailOptions) extends Op
+  private case class Put(priority: Int, isUrgent: Boolean) extends Op
   private case class TryTake(priority: Int) extends Op
   private case object CreateBatch extends Op
   private case object TakeFromBatch extends Op
@@ -43,8 +43,8 @@ class TaskMailboxModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   private val put = for {
     priority <- Gen.choose(-1, 3)
-    options <- Gen.frequency(8 -> MailOptions.Default, 2 -> MailOptions.Urgent, 2 -> MailOptions.Deferrable)
-  } yield Put(priority, options)
+    isUrgent <- Gen.frequency(8 -> false, 2 -> true)
+  } yield Put(priority, isUrgent)
 
   private val op: Gen[Op] = Gen.frequency(
     6 -> put,
@@ -68,9 +68,9 @@ class TaskMailboxModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   private def step(mailbox: TaskMailbox, model: Model, op: Op, name: String): Model = op match {
-    case Put(priority, options) =>
-      mailbox.put(mail(name, priority, options))
-      model.put(Letter(name, if (options.deferrable) -1 else priority, options.urgent))
+    case Put(priority, isUrgent) =>
+      mailbox.put(if (isUrgent) urgent(name, priority) else mail(name, priority))
+      model.put(Letter(name, priority, isUrgent))
     case TryTake(priority) => same(mailbox.tryTake(priority), model.tryTake(priority))
     case TakeFromBatch => same(mailbox.tryTakeFromBatch(), model.takeFromBatch)
     case CreateBatch =>

@@ -40,21 +40,6 @@ class TaskMailboxSuite extends AnyFunSuite {
     assert(batchOf(mailbox) == Seq("a"))
   }
 
-  test("a deferrable mail is passed over by every yield, whoever sent it, and taken by the loop") {
-    val mailbox = mailboxOf(mail("later", 7, MailOptions.Deferrable), mail("now", 0))
-    assert(mailbox.tryTake(0).description == "now")
-    assert(mailbox.tryTake(0) eq null)
-    assert(mailbox.tryTake(MinPriority).description == "later")
-  }
-
-  test("FLINK-39481: at the end of input a deferrable mail counts with its sender's priority") {
-    val mailbox =
-      mailboxOf(mail("upstream", 1, MailOptions.Deferrable), mail("mine", 7, MailOptions.Deferrable))
-    assert(mailbox.tryTakeWithDeferred(5).description == "mine")
-    assert(mailbox.tryTakeWithDeferred(5) eq null)
-    assert(mailbox.size == 1)
-  }
-
   test("urgent mail is taken before ordinary mail, in the order it was put") {
     val mailbox = mailboxOf(mail("a"), urgent("u1"), mail("b"), urgent("u2"))
     assert(names(mailbox.drain()) == Seq("u1", "u2", "a", "b"))
@@ -108,7 +93,7 @@ class TaskMailboxSuite extends AnyFunSuite {
     mailbox.put(urgent("first"))
     var turns = 0
     var next = mailbox.tryTakeFromBatch()
-    while (next.options.urgent) {
+    while (next.isUrgent) {
       turns += 1
       assert(turns <= UrgentBurst, "the ordinary mail never gets its turn")
       mailbox.put(urgent(s"after $turns"))

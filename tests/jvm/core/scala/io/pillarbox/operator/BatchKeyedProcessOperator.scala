@@ -30,7 +30,7 @@ final class BatchKeyedProcessOperator[K, IN, OUT](
     clock.processingTime = processingTime.currentProcessingTime
     val states = new FunctionStates[K]("keyed", backend, identity)
     function.open(states)
-    val view = FunctionTarget.plain[K, IN](keySelector)
+    val view = new PlainView[K, IN](keySelector)
     val target = new FunctionTarget(function, states, backend, timers, clock, output, view)
     schedule = new BatchOrder(rows, keySelector, backend.keySerializer, timers, clock, target)
   }
@@ -39,7 +39,7 @@ final class BatchKeyedProcessOperator[K, IN, OUT](
     clock.processingTime = processingTime.currentProcessingTime
     rows.put(value, timestamp)
     schedule.step()
-    while (schedule.holdsRow) schedule.step()
+    while (schedule.hasRow) schedule.step()
   }
 
   override def processWatermark(timestamp: Long): Unit = ()

@@ -60,7 +60,7 @@ class FlinkDifferentialSuite
 
   private val stores = Seq[(String, () => TimerQueues)](
     "heap timers" -> (() => TimerQueues.Heap),
-    "timers in a byte store" -> (() => TimerQueues.overStore(_ => new MemoryOrderedByteStore, 2))
+    "timers in a byte store" -> (() => new TimerQueues.OverStores(_ => new MemoryOrderedByteStore, 2))
   )
 
   for ((name, queues) <- stores)

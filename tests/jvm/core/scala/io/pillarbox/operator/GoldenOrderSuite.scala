@@ -44,7 +44,7 @@ class GoldenOrderSuite extends AnyFunSuite with RocksDBFixture {
           clock,
           RocksDBConfig(newDirectory(), memoryLimit = 32L << 20, cacheBytes = 16 << 10)
         ),
-      () => TimerQueues.overStore(_ => new MemoryOrderedByteStore, 2)
+      () => new TimerQueues.OverStores(_ => new MemoryOrderedByteStore, 2)
     )
   )
 

@@ -2,7 +2,7 @@ package io.pillarbox.operator
 
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream, InputStream, OutputStream}
 
-import io.pillarbox.api.{KeyedProcessFunction, OutputTag, TimeDomain}
+import io.pillarbox.api.{KeyedProcessFunction, TimeDomain}
 import io.pillarbox.mailbox.{ProcessingTimeService, ProcessingTimer}
 import io.pillarbox.state.KeyedStateBackend
 import io.pillarbox.timer._
@@ -11,10 +11,8 @@ import io.pillarbox.timer._
  * Runs a keyed process function on a stream, in the order of [[ArrivalOrder]]. Mailbox thread only.
  *
  * Each row is processed at once. A watermark fires the event-time timers up to it before it is passed on;
- * processing-time timers fire as mail of `processingTime`. If `interruption` makes a long round pause for
- * other mail, rows may be processed in between, as in Flink, and what is downstream is given the progress
- * made so far: a watermark just before the next timer that is due (FLINK-40101: else everything downstream
- * stands still until a long round ends). State and timers are written and restored together, in two streams.
+ * processing-time timers fire as mail of `processingTime`. State and timers are written and restored
+ * together, in two streams.
  *
  * @param keySelector
  *   the key of a row, never null
@@ -30,7 +28,6 @@ final class KeyedProcessOperator[K, IN, OUT](
     clock: EventClock,
     processingTime: ProcessingTimeService,
     queues: TimerQueues = TimerQueues.Heap,
-    interruption: TimerInterruption = TimerInterruption.Never,
     trackTimerChanges: Boolean = false
 ) extends OneInputOperator[IN, OUT] {
   private val timers = new InternalTimerServiceImpl[K](
@@ -44,13 +41,8 @@ final class KeyedProcessOperator[K, IN, OUT](
   private val rows = new OneRow[IN]
   private var schedule: ArrivalOrder[K, IN] = _
   private var output: Output[OUT] = _
-  private val budget = new FiringBudget
-
-  /** How many timers may still fire before other mail is asked for. */
-  private var untilPause = 0
   private var highest = Long.MinValue
   private var forwarded = Long.MinValue
-  private var continuationSent = false
   private var wakeUpAt = Long.MaxValue
 
   private val wakeUp: ProcessingTimer = new ProcessingTimer {
@@ -66,9 +58,8 @@ final class KeyedProcessOperator[K, IN, OUT](
     tellTime()
     val states = new FunctionStates[K]("keyed", backend, identity)
     function.open(states)
-    val counting = new CountedOutput(output, () => untilPause -= 1)
-    val view = FunctionTarget.plain[K, IN](keySelector)
-    val target = new FunctionTarget(function, states, backend, timers, clock, counting, view)
+    val view = new PlainView[K, IN](keySelector)
+    val target = new FunctionTarget(function, states, backend, timers, clock, output, view)
     schedule = new ArrivalOrder(rows, timers, clock, target)
     scheduleWakeUp()
   }
@@ -87,12 +78,6 @@ final class KeyedProcessOperator[K, IN, OUT](
     schedule.advance(highest, Long.MinValue)
     fire()
   }
-
-  /**
-   * Whether timers that were due at the last watermark, or wake-up, still have to fire; they do as the
-   * mailbox runs.
-   */
-  def isFiring: Boolean = continuationSent
 
   /** No timer fires for it: a stream that ends sends a last watermark first if its timers should. */
   override def endInput(): Unit = ()
@@ -145,55 +130,24 @@ final class KeyedProcessOperator[K, IN, OUT](
 
   private def tellTime(): Unit = clock.processingTime = processingTime.currentProcessingTime
 
-  /** Fires what is due, or begins to. */
+  /** Fires what is due. */
   private def fire(): Unit = {
     tellTime()
-    untilPause = budget.current
-    var step = schedule.step()
-    while (step != KeyedSchedule.Done && !(untilPause <= 0 && interruption.shouldInterrupt))
-      step = schedule.step()
-    if (step == KeyedSchedule.Done) {
-      budget.finished()
-      forwardIfNew(highest)
-    } else pause()
+    while (schedule.step() != KeyedSchedule.Done) {}
+    forwardIfNew(highest)
     scheduleWakeUp()
   }
 
-  private def pause(): Unit = {
-    budget.paused()
-    forwardIfNew(math.min(highest, timers.nextTimestamp(TimeDomain.EVENT_TIME) - 1))
-    if (!continuationSent) {
-      continuationSent = true
-      interruption.continueLater(() => continue(), "fire more timers")
-    }
-  }
-
-  private def continue(): Unit = {
-    continuationSent = false
-    fire()
-  }
-
-  /** A timer registered for a passed time can be next: what downstream has been told stays. */
   private def forwardIfNew(time: Long): Unit = if (time > forwarded) {
     forwarded = time
     output.emitWatermark(time)
   }
 
-  /** While a round pauses, its own mail goes on with it. */
   private def scheduleWakeUp(): Unit = {
     val next = timers.nextTimestamp(TimeDomain.PROCESSING_TIME)
-    if (!continuationSent && next < wakeUpAt) {
+    if (next < wakeUpAt) {
       wakeUpAt = next
       processingTime.schedule(wakeUp, next)
     }
   }
-}
-
-/** Passes on what it takes, and tells of timers. */
-private final class CountedOutput[OUT](output: Output[OUT], onFired: () => Unit) extends Output[OUT] {
-  override def collect(value: OUT, timestamp: Long): Unit = output.collect(value, timestamp)
-  override def collect[X](tag: OutputTag[X], value: X, timestamp: Long): Unit =
-    output.collect(tag, value, timestamp)
-  override def emitWatermark(timestamp: Long): Unit = output.emitWatermark(timestamp)
-  override def fired(kind: TimeDomain): Unit = onFired()
 }

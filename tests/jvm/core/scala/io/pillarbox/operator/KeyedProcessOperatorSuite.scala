@@ -15,7 +15,6 @@ import io.pillarbox.api.{
 import io.pillarbox.operator.OneInputOperatorTestHarness.{Record, Watermark}
 import io.pillarbox.state._
 import io.pillarbox.state.heap.HeapKeyedStateBackend
-import io.pillarbox.timer.TimerInterruption
 import org.scalatest.funsuite.AnyFunSuite
 
 class KeyedProcessOperatorSuite extends AnyFunSuite {
@@ -51,7 +50,7 @@ class KeyedProcessOperatorSuite extends AnyFunSuite {
   private def backend(environment: OperatorEnvironment) =
     new HeapKeyedStateBackend(Serializers.ofString, 4, KeyGroupRange(0, 3), environment.clock)
 
-  private def newHarness(function: Counting = new Counting, interruptible: Boolean = false) =
+  private def newHarness(function: Counting = new Counting) =
     OneInputOperatorTestHarness[Event, String](environment =>
       new KeyedProcessOperator(
         function,
@@ -59,8 +58,6 @@ class KeyedProcessOperatorSuite extends AnyFunSuite {
         backend(environment),
         environment.clock,
         environment.processingTime,
-        interruption =
-          if (interruptible) TimerInterruption.of(environment.mailboxExecutor) else TimerInterruption.Never,
         trackTimerChanges = true
       )
     )
@@ -221,18 +218,6 @@ class KeyedProcessOperatorSuite extends AnyFunSuite {
     val timers = harness.takeRows().filter(_.contains("="))
     // The state of each key lives until ten after its last row, which is when its timer fires: gone by then.
     assert(timers.toSet == Set("a=null EVENT_TIME 29", "b=null EVENT_TIME 29"))
-    harness.close()
-  }
-
-  test("with interruption, mail that waits runs between timers and the output watermark follows them") {
-    val harness = newHarness(interruptible = true)
-    harness.open()
-    for (key <- 'a' to 'e') harness.processElement((key.toString, 1), key - 'a' + 1L)
-    harness.takeOutput()
-    harness.processWatermark(100)
-    val output = harness.takeOutput()
-    assert(output.last == Watermark(100) && output.count(_.isInstanceOf[Record[_]]) == 5)
-    assert(!harness.operator.asInstanceOf[KeyedProcessOperator[String, Event, String]].isFiring)
     harness.close()
   }
 

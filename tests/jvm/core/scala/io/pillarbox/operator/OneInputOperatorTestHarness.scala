@@ -3,7 +3,7 @@ package io.pillarbox.operator
 import scala.collection.mutable
 
 import io.pillarbox.api.OutputTag
-import io.pillarbox.mailbox.{MailboxExecutor, MailboxProcessor, ManualProcessingTimeService}
+import io.pillarbox.mailbox.{MailboxExecutorImpl, ManualProcessingTimeService, TaskMailbox}
 
 /**
  * Drives an operator in a test, with a clock and a watermark moved by hand and a mailbox on the calling
@@ -22,18 +22,14 @@ final class OneInputOperatorTestHarness[IN, OUT] private (
 ) extends AutoCloseable {
   import OneInputOperatorTestHarness._
 
-  private val mailbox = new MailboxProcessor(_ => ())
-  private val executor = mailbox.mainMailboxExecutor
+  private val mailbox = new TaskMailbox(Thread.currentThread())
+  private val executor = new MailboxExecutorImpl(mailbox, TaskMailbox.MinPriority)
   private val processingTime = new ManualProcessingTimeService(executor, startTime)
   private val main = mutable.ArrayBuffer.empty[Element[OUT]]
   private val side = mutable.Map.empty[OutputTag[_], mutable.ArrayBuffer[Record[Any]]]
 
   val operator: OneInputOperator[IN, OUT] = make(
-    OperatorEnvironment(
-      new EventClock,
-      processingTime,
-      executor
-    )
+    OperatorEnvironment(new EventClock, processingTime)
   )
 
   def open(): Unit = run(operator.open(new Recorder))
@@ -73,13 +69,12 @@ final class OneInputOperatorTestHarness[IN, OUT] private (
   override def close(): Unit = {
     operator.close()
     processingTime.close()
-    mailbox.prepareClose()
-    mailbox.close()
+    mailbox.close(): Unit
   }
 
   private def run(action: => Unit): Unit = {
     action
-    executor.finish()
+    while (executor.tryYield()) {}
   }
 
   private final class Recorder extends Output[OUT] {
@@ -114,8 +109,4 @@ object OneInputOperatorTestHarness {
 }
 
 /** What an operator is made with besides its function. */
-final case class OperatorEnvironment(
-    clock: EventClock,
-    processingTime: ManualProcessingTimeService,
-    mailboxExecutor: MailboxExecutor
-)
+final case class OperatorEnvironment(clock: EventClock, processingTime: ManualProcessingTimeService)

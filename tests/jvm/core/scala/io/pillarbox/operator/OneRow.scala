@@ -23,3 +23,10 @@ private[operator] final class OneRow[R] extends Rows[R] {
 
   override def time: Long = timestamp
 }
+
+/** Gives a function the very rows and keys. */
+private[operator] final class PlainView[K, R](keySelector: R => K) extends FunctionTarget.View[K, R, K, R] {
+  override def keyOf(row: R): K = keySelector(row)
+  override def key(key: K): K = key
+  override def input(row: R): R = row
+}

@@ -15,7 +15,6 @@ import org.apache.flink.util.{CloseableIterator => FlinkIterator}
 
 /** Flink's own `InternalPriorityQueueTestBase` (flink-runtime, classifier tests) over our queues. */
 class FlinkQueueSuite extends JUnitSuite {
-  testsOf(classOf[HeapQueueUnderFlinkTest])
   testsOf(classOf[HeapSetUnderFlinkTest])
   testsOf(classOf[PartitionedUnderFlinkTest])
   testsOf(classOf[BatchUnderFlinkTest])
@@ -23,7 +22,7 @@ class FlinkQueueSuite extends JUnitSuite {
 }
 
 /** Flink's element in our clothes. */
-final class Wrapped(val flink: FlinkElement) extends HeapPriorityQueueElement {
+final class Wrapped(val flink: FlinkElement) extends Prioritized {
   override def priority: Long = flink.getPriority
   override def equals(other: Any): Boolean = other match {
     case that: Wrapped => flink == that.flink
@@ -81,11 +80,6 @@ abstract class UnderFlinkTest extends InternalPriorityQueueTestBase {
     new FlinkAdapter(queue(capacity))
 
   override protected def testSetSemanticsAgainstDuplicateElements: Boolean = true
-}
-
-class HeapQueueUnderFlinkTest extends UnderFlinkTest {
-  override protected def queue(capacity: Int) = new HeapPriorityQueue[Wrapped](null, capacity)
-  override protected def testSetSemanticsAgainstDuplicateElements: Boolean = false
 }
 
 class HeapSetUnderFlinkTest extends UnderFlinkTest {

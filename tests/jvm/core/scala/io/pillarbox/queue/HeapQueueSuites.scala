@@ -1,67 +1,6 @@
 package io.pillarbox.queue
 
-import io.pillarbox.queue.TestElement.{LocalKeys, Tie}
-
-class HeapPriorityQueueSuite extends InternalPriorityQueueContract {
-  override protected def newQueue() = new HeapPriorityQueue[TestElement](initialCapacity = 1)
-
-  private final class Movable(var priority: Long) extends HeapPriorityQueueElement
-
-  test("equal elements are different elements, and remove takes the very object") {
-    val queue = newQueue()
-    val (one, other) = (TestElement(1, 1), TestElement(1, 1))
-    queue.add(one)
-    queue.add(other)
-    assert(queue.size == 2)
-    assert(!queue.remove(TestElement(1, 1)))
-    queue.remove(one)
-    assert(queue.peek() eq other)
-  }
-
-  test("removing an element twice does not hit another one") {
-    val queue = newQueue()
-    val elements = (0L until 10L).map(TestElement(1, _))
-    elements.foreach(queue.add)
-    val head = queue.poll()
-    assert(!queue.remove(head))
-    queue.add(TestElement(2, 0))
-    assert(!queue.remove(head))
-    assert(queue.size == 10)
-  }
-
-  test("an element that is in a queue can't be added again") {
-    val queue = newQueue()
-    val element = TestElement(1, 1)
-    queue.add(element)
-    assertThrows[IllegalArgumentException](queue.add(element))
-    assertThrows[IllegalArgumentException](newQueue().add(element))
-    queue.clear()
-    assert(queue.isEmpty && queue.add(element))
-  }
-
-  test("an element whose priority changed moves to its place") {
-    val queue = new HeapPriorityQueue[Movable]()
-    val elements = (1 to 100).map(i => new Movable(i * 10L))
-    queue.addAll(elements)
-    elements(50).priority = 1
-    assert(queue.adjustModifiedElement(elements(50)))
-    assert(queue.peek() eq elements(50))
-    elements(50).priority = 5000
-    assert(queue.adjustModifiedElement(elements(50)))
-    elements(20).priority = 215
-    assert(!queue.adjustModifiedElement(elements(20)))
-    val order = Iterator.continually(queue.poll()).takeWhile(_ != null).map(_.priority).toSeq
-    assert(order == order.sorted && order.size == 100 && order.last == 5000)
-    assertThrows[IllegalArgumentException](queue.adjustModifiedElement(elements(1)))
-  }
-
-  test("equal priorities leave in the order of the tie-break") {
-    val queue = new HeapPriorityQueue[TestElement](Tie)
-    scala.util.Random.shuffle((0L until 100L).toList).foreach(key => queue.add(TestElement(key, key % 3)))
-    val order = Seq.fill(100)(queue.poll())
-    assert(order == (0L until 100L).map(key => TestElement(key, key % 3)).sortBy(e => (e.priority, e.key)))
-  }
-}
+import io.pillarbox.queue.TestElement.LocalKeys
 
 class HeapPriorityQueueSetSuite extends KeyGroupedPriorityQueueContract {
   override protected def newQueue() =

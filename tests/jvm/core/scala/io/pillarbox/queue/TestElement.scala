@@ -4,7 +4,7 @@ import io.pillarbox.api.{InputView, OutputView}
 import io.pillarbox.state.{KeyGroupRange, KeyGroups}
 
 /** Equal by key and priority, as timers are. */
-final class TestElement(val key: Long, override val priority: Long) extends HeapPriorityQueueElement {
+final class TestElement(val key: Long, override val priority: Long) extends Prioritized {
 
   override def equals(other: Any): Boolean = other match {
     case that: TestElement => key == that.key && priority == that.priority

@@ -14,6 +14,7 @@ import io.pillarbox.api.{
   TypeSerializer,
   ValueState
 }
+import io.pillarbox.state.changelog.StateEntries
 import io.pillarbox.state.serialization.TestSerializers
 
 /** Opens backends of one kind for a contract suite, and the few descriptors that the suites use. */
@@ -49,6 +50,19 @@ trait StateFixture {
     out.toByteArray
   }
 
+  /** The number of entries of a state in a snapshot: values, elements of lists, entries of maps. */
+  def entriesOf(snapshot: Array[Byte], state: String): Long =
+    StateEntries.of(new ByteArrayInputStream(snapshot), "a snapshot", state).size.toLong
+
+  implicit final class MeasuredBackend(backend: KeyedStateBackend[_]) {
+    def numEntries(state: String): Long = entriesOf(snapshotOf(backend), state)
+
+    def commit(): ChangeLog = {
+      val out = new ByteArrayOutputStream
+      ChangeLog(backend.commit(out), out)
+    }
+  }
+
   def restored[K](backend: KeyedStateBackend[K], streams: Array[Byte]*): KeyedStateBackend[K] = {
     streams.zipWithIndex.foreach { case (bytes, i) =>
       backend.restore(new ByteArrayInputStream(bytes), s"stream-$i")
@@ -56,7 +70,14 @@ trait StateFixture {
     backend
   }
 
-  def bytesOf(log: ChangeLog): Array[Byte] = log.openStream().readAllBytes()
+  def bytesOf(log: ChangeLog): Array[Byte] = log.bytes
+}
+
+/** A commit in memory: exactly the entries that changed since the one before. */
+final case class ChangeLog(summary: CommitSummary, out: ByteArrayOutputStream) {
+  def isEmpty: Boolean = entries == 0
+  def entries: Long = summary.entries
+  def bytes: Array[Byte] = out.toByteArray
 }
 
 object StateFixture {

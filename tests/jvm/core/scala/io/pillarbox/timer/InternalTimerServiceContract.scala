@@ -171,7 +171,7 @@ abstract class InternalTimerServiceContract extends AnyFunSuite {
     }
     timers.event(3, 9999, windowOne)
     val snapshot = timers.snapshot()
-    for (queues <- Seq(TimerQueues.Heap, TimerQueues.overStore(_ => new MemoryOrderedByteStore))) {
+    for (queues <- Seq(TimerQueues.Heap, new TimerQueues.OverStores(_ => new MemoryOrderedByteStore, 128))) {
       val parts = Seq(KeyGroupRange(0, 2), KeyGroupRange(3, 7))
         .map(range => new TimerFixture(queues, ScalaSerializers.long, range))
       parts.foreach(_.restore(snapshot))
@@ -247,7 +247,7 @@ class HeapTimerServiceSuite extends InternalTimerServiceContract {
 
 class StoreTimerServiceSuite extends InternalTimerServiceContract {
   override protected def newQueues(): TimerQueues =
-    TimerQueues.overStore(_ => new MemoryOrderedByteStore, cacheCapacity = 3)
+    new TimerQueues.OverStores(_ => new MemoryOrderedByteStore, cacheCapacity = 3)
 }
 
 /**
@@ -257,7 +257,7 @@ class RocksDBTimerServiceSuite extends InternalTimerServiceContract with BeforeA
   private lazy val database = new RocksDBFixture
 
   override protected def newQueues(): TimerQueues =
-    TimerQueues.overStore(_ => database.newStoreOfItsOwn(), cacheCapacity = 3)
+    new TimerQueues.OverStores(_ => database.newStoreOfItsOwn(), cacheCapacity = 3)
 
   override protected def afterAll(): Unit = database.close()
 
@@ -266,7 +266,9 @@ class RocksDBTimerServiceSuite extends InternalTimerServiceContract with BeforeA
       TimeDomain.EVENT_TIME -> new RocksDBFixture,
       TimeDomain.PROCESSING_TIME -> new RocksDBFixture
     )
-    def open() = TimerFixture.ofLongs(TimerQueues.overStore(databases(_).newStore(), cacheCapacity = 4))
+    def open() = TimerFixture.ofLongs(
+      new TimerQueues.OverStores(timers => databases(timers.kind).newStore(), cacheCapacity = 4)
+    )
     try {
       val timers = open()
       for (key <- 0L until 500L) {

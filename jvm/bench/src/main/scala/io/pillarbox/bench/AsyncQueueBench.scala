@@ -11,19 +11,17 @@ import org.openjdk.jmh.annotations._
 class AsyncQueueBench extends PeerBench {
   import AsyncQueueBench._
 
-  @Param(Array("ordered", "unordered", "unordered, watermarks"))
+  @Param(Array("ordered", "unordered"))
   var queue: String = _
 
   private var peer: AsyncQueuePeer = _
   private var order: Array[Int] = _
   private var turn = 0
-  private var watermarkEvery = 0
 
   @Setup
   def setUp(): Unit = {
     val ordered = queue == "ordered"
     peer = AsyncQueuePeer.of(of, ordered, InFlight, 4 * InFlight)
-    watermarkEvery = if (queue.endsWith("watermarks")) 10 else Int.MaxValue
     (0 until InFlight).foreach(peer.put)
     order = if (ordered) Array.tabulate(Turns)(_ % InFlight) else shuffledRounds()
   }
@@ -43,7 +41,6 @@ class AsyncQueueBench extends PeerBench {
     peer.complete(slot)
     peer.emitCompleted()
     peer.put(slot)
-    if (turn % watermarkEvery == 0) peer.putWatermark(turn.toLong)
   }
 }
 

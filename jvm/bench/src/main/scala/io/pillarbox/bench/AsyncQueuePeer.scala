@@ -14,13 +14,11 @@ import org.apache.flink.streaming.api.operators.async.queue.{
   OrderedStreamElementQueue => FlinkOrdered,
   UnorderedStreamElementQueue => FlinkUnordered
 }
-import org.apache.flink.streaming.api.watermark.Watermark
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord
 
 /** A queue of elements in flight. Records are known by the slot that the benchmark keeps them in. */
 trait AsyncQueuePeer {
   def put(slot: Int): Unit
-  def putWatermark(timestamp: Long): Unit
   def complete(slot: Int): Unit
   def emitCompleted(): Unit
   def emitted: Long
@@ -43,10 +41,6 @@ object AsyncQueuePeer {
 
     override def put(slot: Int): Unit =
       futures(slot) = queue.tryPut(new StreamRecord[java.lang.Long](Row, 1L)).get
-    override def putWatermark(timestamp: Long): Unit = {
-      queue.tryPut(new Watermark(timestamp)).get
-      ()
-    }
     override def complete(slot: Int): Unit = futures(slot).complete(Rows)
     override def emitCompleted(): Unit = while (queue.hasCompletedElements)
       queue.emitCompletedElement(collector)
@@ -61,12 +55,10 @@ object AsyncQueuePeer {
     private val output = new PillarboxOutput
 
     override def put(slot: Int): Unit = {
-      val entry: Entry = new StreamElementQueueEntry(Row, 1L, false)
+      val entry: Entry = new StreamElementQueueEntry(Row, 1L)
       if (!queue.tryPut(entry)) throw new IllegalStateException("full")
       entries(slot) = entry
     }
-    override def putWatermark(timestamp: Long): Unit =
-      if (!queue.tryPut(StreamElementQueueEntry.watermark(timestamp))) throw new IllegalStateException("full")
     override def complete(slot: Int): Unit = {
       entries(slot).setResults(Rows)
       queue.complete(entries(slot))

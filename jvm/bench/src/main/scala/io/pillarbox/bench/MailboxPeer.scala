@@ -110,7 +110,7 @@ object MailboxPeer {
   private final class LoopOfPillarbox extends MailLoopPeer {
     private var left = 0
     private val processor: MailboxProcessor = new MailboxProcessor(_ => turn())
-    private val executor = processor.mainMailboxExecutor
+    private val executor = processor.mailboxExecutor(TaskMailbox.MinPriority)
     private val nothing: ThrowingRunnable = () => ()
 
     private def turn(): Unit = {

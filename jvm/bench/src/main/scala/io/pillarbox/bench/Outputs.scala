@@ -35,5 +35,4 @@ final class PillarboxOutput extends AsyncOutput[java.lang.Long, java.lang.Long] 
     results.forEach(row => count += row.longValue)
   override def emitOne(input: java.lang.Long, timestampMs: Long, result: java.lang.Long): Unit =
     count += result.longValue
-  override def emitWatermark(timestampMs: Long): Unit = count += 1
 }

@@ -5,12 +5,12 @@ import java.io.Serializable;
 /** Folds elements into the accumulator of an {@link AggregatingState}. */
 public interface AggregateFunction<IN, ACC, OUT> extends Serializable {
 
-  /** For the first element of a key. */
+  /** Makes the accumulator for the first element of a key. */
   ACC createAccumulator();
 
-  /** The accumulator with the value in it; may be {@code accumulator}, changed. */
+  /** Returns the accumulator with the value in it; it may be {@code accumulator}, changed. */
   ACC add(IN value, ACC accumulator);
 
-  /** What {@link AggregatingState#get} returns. */
+  /** Returns the result that {@link AggregatingState#get} gives. */
   OUT getResult(ACC accumulator);
 }

@@ -3,7 +3,7 @@ package io.pillarbox.api;
 /** State that takes elements in and gives an aggregate of them out. */
 public interface AppendingState<IN, OUT> extends State {
 
-  /** What was added, aggregated; null (nothing to iterate over for lists) if nothing is there. */
+  /** Returns the aggregate of what was added; null (for lists, nothing to iterate over) if it is empty. */
   OUT get();
 
   /**

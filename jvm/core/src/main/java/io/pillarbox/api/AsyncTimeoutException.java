@@ -31,7 +31,7 @@ public final class AsyncTimeoutException extends TimeoutException {
     return new AsyncTimeoutException(false, attempt, elapsedMs, message);
   }
 
-  /** Whether it was the deadline over all attempts; otherwise that of one attempt. */
+  /** Tells if the deadline over all attempts passed; otherwise the deadline of one attempt did. */
   public boolean isTotal() {
     return isTotal;
   }

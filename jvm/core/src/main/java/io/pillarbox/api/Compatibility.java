@@ -2,7 +2,7 @@ package io.pillarbox.api;
 
 import java.util.function.Function;
 
-/** Whether old bytes can be read by a new {@link TypeSerializer}. */
+/** Tells if a new {@link TypeSerializer} can read old bytes. */
 public sealed interface Compatibility<T> {
 
   /** The bytes are the same. */
@@ -15,7 +15,7 @@ public sealed interface Compatibility<T> {
     return new AfterMigration<>(reader);
   }
 
-  /** They can't be read; {@code reason} says why, to be put into a sentence. */
+  /** The bytes can't be read; {@code reason} says why, to be put into a sentence. */
   static <T> Compatibility<T> incompatible(String reason) {
     return new Incompatible<>(reason);
   }

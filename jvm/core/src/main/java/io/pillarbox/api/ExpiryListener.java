@@ -2,7 +2,7 @@ package io.pillarbox.api;
 
 import java.io.Serializable;
 
-/** Told of expired values. */
+/** Is told of expired values. */
 @FunctionalInterface
 public interface ExpiryListener extends Serializable {
 

@@ -15,7 +15,7 @@ import java.io.Serializable;
 public abstract class KeyedProcessFunction<K, IN, OUT> implements Serializable {
   private static final long serialVersionUID = 1L;
 
-  /** What {@link Context#timestamp} is for a row without a time. */
+  /** The value of {@link Context#timestamp} for a row without a time. */
   public static final long NO_TIMESTAMP = Long.MIN_VALUE;
 
   /** Called once before the first row: get state handles here. There is no current key. */
@@ -33,11 +33,11 @@ public abstract class KeyedProcessFunction<K, IN, OUT> implements Serializable {
   /** Called once after the last row, also after a failure. */
   public void close() throws Exception {}
 
-  /** What a keyed function is told when it is opened, and can get. */
+  /** Tells a keyed function about its operator when it is opened, and gives it its state. */
   public interface OpenContext extends io.pillarbox.api.OpenContext {
 
     /**
-     * The handle of a state; it always acts on the current key.
+     * Returns the handle of a state; it always acts on the current key.
      *
      * @throws RuntimeException if the name is taken by a state of another type, or if what is stored under it
      *   can't be read by the descriptor's serializer
@@ -45,10 +45,10 @@ public abstract class KeyedProcessFunction<K, IN, OUT> implements Serializable {
     <S extends State> S getState(StateDescriptor<S> descriptor);
   }
 
-  /** What a function knows while a row or timer is processed. Valid during the call only. */
+  /** Tells a function about the row or timer that is processed. Valid during the call only. */
   public interface Context<K> {
 
-    /** That of the row, {@link #NO_TIMESTAMP} if it has none; that of the timer. */
+    /** The time of the row, {@link #NO_TIMESTAMP} if it has none, or of the timer. */
     long timestamp();
 
     /** The key of the row or timer. */
@@ -61,10 +61,10 @@ public abstract class KeyedProcessFunction<K, IN, OUT> implements Serializable {
     <X> void output(OutputTag<X> tag, X value);
   }
 
-  /** What a function knows while a timer is processed. */
+  /** Tells a function about the timer that is processed. */
   public interface OnTimerContext<K> extends Context<K> {
 
-    /** What made the timer fire. */
+    /** The clock that made the timer fire. */
     TimeDomain timeDomain();
   }
 }

@@ -4,14 +4,14 @@ package io.pillarbox.api;
 public interface ListState<T> extends AppendingState<T, Iterable<T>> {
 
   /**
-   * The elements as they are now. Iterating fails with ConcurrentModificationException once the list is
-   * changed; a second iteration reads the list anew.
+   * Returns the elements as they are now. Iterating fails with ConcurrentModificationException once the list
+   * is changed; a second iteration reads the list anew.
    */
   @Override
   Iterable<T> get();
 
   /**
-   * Adds all or, if one is null, none. They may be such as can be iterated over once only.
+   * Adds all or, if one is null, none. {@code values} is iterated over once.
    *
    * @throws IllegalArgumentException if an element is null
    */

@@ -23,13 +23,13 @@ public interface MapState<UK, UV> extends State, Iterable<Map.Entry<UK, UV>> {
     entries.forEach(this::put);
   }
 
-  /** No-op if there is no such entry. */
+  /** Removes the entry. No-op if there is no such entry. */
   void remove(UK key);
 
-  /** Whether {@code key} has a value. Counts as a read for TTL. */
+  /** Tells if {@code key} has a value. Counts as a read for TTL. */
   boolean contains(UK key);
 
-  /** Whether no entry is alive; expired ones don't count. */
+  /** Tells if no entry is alive; expired ones don't count. */
   boolean isEmpty();
 
   /**
@@ -39,12 +39,12 @@ public interface MapState<UK, UV> extends State, Iterable<Map.Entry<UK, UV>> {
   @Override
   Iterator<Map.Entry<UK, UV>> iterator();
 
-  /** The keys; each iteration walks over the map anew. */
+  /** Returns the keys; each iteration walks over the map anew. */
   default Iterable<UK> keys() {
     return this::keyIterator;
   }
 
-  /** The values; each iteration walks over the map anew. */
+  /** Returns the values; each iteration walks over the map anew. */
   default Iterable<UV> values() {
     return this::valueIterator;
   }

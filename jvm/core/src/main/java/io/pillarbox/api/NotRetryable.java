@@ -1,4 +1,4 @@
 package io.pillarbox.api;
 
-/** To be implemented by an exception that no further attempt can cure. */
+/** Marks an exception that no further attempt can cure. */
 public interface NotRetryable {}

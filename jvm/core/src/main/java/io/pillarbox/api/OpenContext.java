@@ -1,8 +1,8 @@
 package io.pillarbox.api;
 
-/** What every function is told when it is opened. Pillarbox implements it; later versions tell more. */
+/** Tells a function about its operator when it is opened. Pillarbox implements it, and may add to it. */
 public interface OpenContext {
 
-  /** The name of the operator, as plans, metrics and messages show it: {@code name=}, or that of the class. */
+  /** The operator's name, as plans, metrics and messages show it: {@code name=}, or that of the class. */
   String operatorName();
 }

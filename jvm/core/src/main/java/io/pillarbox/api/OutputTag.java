@@ -5,7 +5,8 @@ import java.io.Serializable;
 /**
  * Names a side output; tags are equal by their name.
  *
- * @param id as in {@code side_outputs=} of {@code pb.process_keyed}, where "main", "late" and "error" are reserved
+ * @param id as in {@code side_outputs=} of {@code pb.process_keyed}, where "main", "late" and "error" are
+ *   reserved
  */
 public record OutputTag<X>(String id) implements Serializable {
 

@@ -2,21 +2,21 @@ package io.pillarbox.api;
 
 import java.util.Collection;
 
-/** Takes the answer to one attempt. The first completion wins, later ones are ignored. Any thread. */
+/** Takes the answer to one attempt. The first completion wins, others are ignored. Any thread calls it. */
 public interface ResultFuture<OUT> {
 
   /**
-   * The rows that the element becomes; an empty collection means none. Null is a failure of the call. The
-   * collection must not be changed afterwards.
+   * Answers with the rows that the element becomes; an empty collection means none. Null is a failure of the
+   * call. The collection must not be changed afterwards.
    */
   void complete(Collection<OUT> results);
 
-  /** As {@link #complete} with one row, but cheaper. Null is a failure of the call. */
+  /** Answers as {@link #complete} does with one row, but cheaper. Null is a failure of the call. */
   void completeOne(OUT result);
 
   /**
-   * The attempt failed. Whether it is tried again, replaced by other rows or fails the task is for the
-   * operator's retry strategy and failure policy.
+   * Fails the attempt. The operator's retry strategy and failure policy decide if it is tried again, replaced
+   * by other rows or fails the task.
    */
   void completeExceptionally(Throwable error);
 
@@ -33,6 +33,6 @@ public interface ResultFuture<OUT> {
   /** Milliseconds since the first attempt of this element started; 0 if it was given ahead and has not. */
   long elapsedMs();
 
-  /** Whether an answer has been given, or is no longer wanted. */
+  /** Tells if an answer has been given, or is no longer wanted. */
   boolean isDone();
 }

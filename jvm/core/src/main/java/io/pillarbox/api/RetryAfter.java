@@ -1,8 +1,8 @@
 package io.pillarbox.api;
 
-/** To be implemented by an exception that says itself when to try again, as an HTTP Retry-After does. */
+/** Marks an exception that says itself when to try again, as an HTTP Retry-After does. */
 public interface RetryAfter {
 
-  /** Milliseconds, from when the failure is handled. */
+  /** The wait in milliseconds, from when the failure is handled. */
   long retryAfterMs();
 }

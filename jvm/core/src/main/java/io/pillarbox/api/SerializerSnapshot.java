@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.stream.Collectors;
 
 /**
- * The type of serialised data.
+ * Describes the type of serialised data.
  *
  * @param id the kind of serializer, for instance "long"; stable
  * @param version of its byte format
@@ -16,12 +16,12 @@ import java.util.stream.Collectors;
 public record SerializerSnapshot(String id, int version, String parameters, List<SerializerSnapshot> nested)
     implements Serializable {
 
-  /** The parts are copied. */
+  /** Copies the list of parts. */
   public SerializerSnapshot {
     nested = List.copyOf(nested);
   }
 
-  /** Version 1, without parameters and parts. */
+  /** Returns version 1 without parameters and parts. */
   public static SerializerSnapshot of(String id) {
     return new SerializerSnapshot(id, 1, "", List.of());
   }
@@ -37,7 +37,7 @@ public record SerializerSnapshot(String id, int version, String parameters, List
     return new SerializerSnapshot(id, version, parameters, nested);
   }
 
-  /** Appends this. */
+  /** Appends this to {@code out}. */
   public void writeTo(OutputView out) {
     out.writeUtf8(id);
     out.writeVarInt(version);

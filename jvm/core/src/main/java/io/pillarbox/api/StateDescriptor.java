@@ -13,7 +13,7 @@ import java.util.Optional;
 public final class StateDescriptor<S extends State> implements Serializable {
   private static final long serialVersionUID = 1L;
 
-  /** What a state is. The order is written to disk. */
+  /** The kinds of state. Their order is written to disk. */
   public enum Kind {
     /** A {@link ValueState}. */
     VALUE,
@@ -54,7 +54,7 @@ public final class StateDescriptor<S extends State> implements Serializable {
   }
 
   /**
-   * One value a key.
+   * Describes one value a key.
    *
    * @throws IllegalArgumentException if the name is empty
    */
@@ -63,7 +63,7 @@ public final class StateDescriptor<S extends State> implements Serializable {
   }
 
   /**
-   * A list a key.
+   * Describes a list a key.
    *
    * @throws IllegalArgumentException if the name is empty
    */
@@ -72,7 +72,7 @@ public final class StateDescriptor<S extends State> implements Serializable {
   }
 
   /**
-   * A map a key.
+   * Describes a map a key.
    *
    * @throws IllegalArgumentException if the name is empty
    */
@@ -83,7 +83,7 @@ public final class StateDescriptor<S extends State> implements Serializable {
   }
 
   /**
-   * All elements of a key reduced to one.
+   * Describes state that reduces all elements of a key to one.
    *
    * @throws IllegalArgumentException if the name is empty
    */
@@ -94,7 +94,7 @@ public final class StateDescriptor<S extends State> implements Serializable {
   }
 
   /**
-   * All elements of a key in one accumulator.
+   * Describes state that keeps all elements of a key in one accumulator.
    *
    * @throws IllegalArgumentException if the name is empty
    */
@@ -104,19 +104,19 @@ public final class StateDescriptor<S extends State> implements Serializable {
     return new StateDescriptor<>(name, Kind.AGGREGATING, null, serializer, function, null, null);
   }
 
-  /** The same with a time to live. */
+  /** Returns a copy with a time to live. */
   public StateDescriptor<S> withTtl(StateTtl ttl) {
     return new StateDescriptor<>(
         name, kind, userKeySerializer, valueSerializer, folding, Objects.requireNonNull(ttl), onExpire);
   }
 
-  /** The same with a listener that is told of expired values. */
+  /** Returns a copy with a listener that is told of expired values. */
   public StateDescriptor<S> withExpiryListener(ExpiryListener listener) {
     return new StateDescriptor<>(
         name, kind, userKeySerializer, valueSerializer, folding, ttl, Objects.requireNonNull(listener));
   }
 
-  /** Unique in a function. */
+  /** The name of the state, unique in a function. */
   public String name() {
     return name;
   }
@@ -125,12 +125,12 @@ public final class StateDescriptor<S extends State> implements Serializable {
     return kind;
   }
 
-  /** Of the value, element or accumulator. */
+  /** The serializer of the value, element or accumulator. */
   public TypeSerializer<?> valueSerializer() {
     return valueSerializer;
   }
 
-  /** Of a map's keys; null for the other kinds. */
+  /** The serializer of a map's keys; null for the other kinds. */
   public TypeSerializer<?> userKeySerializer() {
     return userKeySerializer;
   }
@@ -140,7 +140,7 @@ public final class StateDescriptor<S extends State> implements Serializable {
     return folding;
   }
 
-  /** Empty if values don't expire. */
+  /** The time to live; empty if values don't expire. */
   public Optional<StateTtl> ttl() {
     return Optional.ofNullable(ttl);
   }

@@ -4,7 +4,7 @@ import java.io.Serializable;
 import java.time.Duration;
 
 /**
- * How long state lives after it was last written (or read), and how what is expired is cleared away. The
+ * Says how long state lives after it was last written (or read), and how expired state is cleared away. The
  * {@code with} methods give changed copies.
  *
  * <p>A value, list element or map entry is expired once its timestamp plus {@code ttlMs} is at or before the
@@ -20,7 +20,7 @@ public record StateTtl(
     long ttlMs, Update update, Visibility visibility, TimeDomain timeDomain, Cleanup cleanup)
     implements Serializable {
 
-  /** What renews a timestamp. */
+  /** The accesses that renew a timestamp. */
   public enum Update {
     /** A write renews it. */
     ON_CREATE_AND_WRITE,
@@ -29,7 +29,7 @@ public record StateTtl(
     ON_READ_AND_WRITE
   }
 
-  /** Whether an expired value may be seen. */
+  /** Says if an expired value may be seen. */
   public enum Visibility {
     /** A value is never seen again once it is expired. */
     NEVER_RETURN_EXPIRED,
@@ -39,7 +39,7 @@ public record StateTtl(
   }
 
   /**
-   * How expired state that nobody reads goes away. Each backend takes what concerns it.
+   * Says how expired state that nobody reads goes away. Each backend takes what concerns it.
    *
    * @param inFullSnapshot leave expired entries out of snapshots; the running backend keeps them
    * @param incrementalEntries heap: how many entries are looked at for each access to the state; 0 switches
@@ -51,10 +51,10 @@ public record StateTtl(
       boolean inFullSnapshot, int incrementalEntries, boolean incrementalEveryRecord, boolean atCompaction)
       implements Serializable {
 
-    /** 5 entries for each access on the heap, and at compaction in RocksDB. */
+    /** Looks at 5 entries for each access on the heap, and drops at compaction in RocksDB. */
     public static final Cleanup DEFAULT = new Cleanup(false, 5, false, true);
 
-    /** No clean-up but on reads. */
+    /** Cleans up on reads only. */
     public static final Cleanup NONE = new Cleanup(false, 0, false, false);
 
     /** @throws IllegalArgumentException if {@code incrementalEntries} is negative */
@@ -64,13 +64,13 @@ public record StateTtl(
             "incrementalEntries must be 0 or more, found " + incrementalEntries);
     }
 
-    /** The same that leaves expired entries out of full snapshots. */
+    /** Returns a copy that leaves expired entries out of full snapshots. */
     public Cleanup withFullSnapshot() {
       return new Cleanup(true, incrementalEntries, incrementalEveryRecord, atCompaction);
     }
 
     /**
-     * The same with other incremental clean-up.
+     * Returns a copy with other incremental clean-up.
      *
      * @throws IllegalArgumentException if {@code entries} is negative
      */
@@ -78,7 +78,7 @@ public record StateTtl(
       return new Cleanup(inFullSnapshot, entries, everyRecord, atCompaction);
     }
 
-    /** The same with or without dropping at compaction. */
+    /** Returns a copy with or without dropping at compaction. */
     public Cleanup withCompaction(boolean on) {
       return new Cleanup(inFullSnapshot, incrementalEntries, incrementalEveryRecord, on);
     }
@@ -91,7 +91,8 @@ public record StateTtl(
   }
 
   /**
-   * Renewed on writes, never seen when expired, by processing time.
+   * Returns a time to live that is renewed on writes, by processing time, whose expired values are never
+   * seen.
    *
    * @throws IllegalArgumentException if {@code ttlMs} is not positive
    */
@@ -105,7 +106,7 @@ public record StateTtl(
   }
 
   /**
-   * As {@link #ofMillis}.
+   * Does as {@link #ofMillis}.
    *
    * @throws IllegalArgumentException if the duration is shorter than a millisecond
    */
@@ -113,22 +114,22 @@ public record StateTtl(
     return ofMillis(ttl.toMillis());
   }
 
-  /** The same, renewed by other accesses. */
+  /** Returns a copy that is renewed by other accesses. */
   public StateTtl withUpdate(Update renews) {
     return new StateTtl(ttlMs, renews, visibility, timeDomain, cleanup);
   }
 
-  /** The same with another visibility. */
+  /** Returns a copy with another visibility. */
   public StateTtl withVisibility(Visibility seen) {
     return new StateTtl(ttlMs, update, seen, timeDomain, cleanup);
   }
 
-  /** The same by another clock. */
+  /** Returns a copy by another clock. */
   public StateTtl withTimeDomain(TimeDomain domain) {
     return new StateTtl(ttlMs, update, visibility, domain, cleanup);
   }
 
-  /** The same with another clean-up. */
+  /** Returns a copy with another clean-up. */
   public StateTtl withCleanup(Cleanup strategies) {
     return new StateTtl(ttlMs, update, visibility, timeDomain, strategies);
   }

@@ -1,6 +1,6 @@
 package io.pillarbox.api;
 
-/** Which clock counts. The order is written to disk. */
+/** The clocks that time can go by. Their order is written to disk. */
 public enum TimeDomain {
 
   /** The watermark: the same on every replay. */

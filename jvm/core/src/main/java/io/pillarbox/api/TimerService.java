@@ -5,25 +5,22 @@ import java.util.List;
 /** The clocks, and the timers of the current key. Timers refuse other threads, as {@link State} does. */
 public interface TimerService {
 
-  /** The time of the micro-batch; that of the machine in a batch. */
+  /** The time of the micro-batch in milliseconds; that of the machine in a batch. */
   long currentProcessingTime();
 
-  /** {@code Long.MIN_VALUE} before the first watermark. */
+  /** The watermark in milliseconds; {@code Long.MIN_VALUE} before the first one. */
   long currentWatermark();
 
-  /**
-   * {@code onTimer} is called once when the watermark reaches {@code time}; twice registered is once
-   * registered.
-   */
+  /** Calls {@code onTimer} once when the watermark reaches {@code time}, however often it is registered. */
   void registerEventTimeTimer(long time);
 
-  /** {@code onTimer} is called once when processing time reaches {@code time}. */
+  /** Calls {@code onTimer} once when processing time reaches {@code time}, however often it is registered. */
   void registerProcessingTimeTimer(long time);
 
-  /** No-op if there is no such timer. */
+  /** Deletes a timer. No-op if there is no such timer. */
   void deleteEventTimeTimer(long time);
 
-  /** No-op if there is no such timer. */
+  /** Deletes a timer. No-op if there is no such timer. */
   void deleteProcessingTimeTimer(long time);
 
   /** The times of the current key's event-time timers, ascending. */
@@ -32,6 +29,6 @@ public interface TimerService {
   /** The times of the current key's processing-time timers, ascending. */
   List<Long> processingTimeTimers();
 
-  /** Deletes all timers of the current key; how many there were. */
+  /** Deletes all timers of the current key; returns how many there were. */
   int deleteAllTimers();
 }

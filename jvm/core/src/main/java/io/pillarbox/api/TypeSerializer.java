@@ -20,15 +20,15 @@ public abstract class TypeSerializer<T> implements Serializable {
    * Reads one value and leaves the view behind it.
    *
    * <p>A backend's view holds exactly one value, so a serializer of byte regions may take {@code
-   * in.remaining()} for its length, unless it is to be nested in another one. The bytes are only valid for
-   * now: what keeps them copies them.
+   * in.remaining()} for its length, unless it is to be nested in another one. The bytes are valid during the
+   * call only: copy those that are kept.
    */
   public abstract T deserialize(InputView in);
 
-  /** A value that shares nothing mutable with {@code value}; the same object if it is immutable. */
+  /** Returns a value that shares nothing mutable with {@code value}; the same object if it is immutable. */
   public abstract T copy(T value);
 
-  /** The hash that decides the key group. Stable for ever: by default over the bytes. */
+  /** The hash that decides the key group. It never changes; by default it is made of the bytes. */
   public int hash(T value) {
     OutputView out = new OutputView(64);
     serialize(value, out);
@@ -36,8 +36,8 @@ public abstract class TypeSerializer<T> implements Serializable {
   }
 
   /**
-   * Whether the two are one key. By default they are if they are {@code equals} or their bytes are the same, so
-   * that a class need not have {@code equals}.
+   * Tells if the two are one key. By default they are if they are {@code equals} or their bytes are the same,
+   * so that a class need not have {@code equals}.
    */
   public boolean equal(T left, T right) {
     return left.equals(right) || Arrays.equals(bytes(left), bytes(right));
@@ -49,12 +49,12 @@ public abstract class TypeSerializer<T> implements Serializable {
     return out.toByteArray();
   }
 
-  /** What is written beside the data to know its type again. */
+  /** Describes the type; it is written beside the data. */
   public abstract SerializerSnapshot snapshot();
 
   /**
-   * Whether this serializer can read what the one of {@code written} wrote. By default only the very same
-   * type.
+   * Tells if this serializer can read what the serializer of {@code written} wrote. By default it reads its
+   * own type only.
    */
   public Compatibility<T> compatibilityWith(SerializerSnapshot written) {
     return written.equals(snapshot())

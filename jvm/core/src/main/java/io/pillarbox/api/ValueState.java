@@ -3,9 +3,7 @@ package io.pillarbox.api;
 /** One value a key. */
 public interface ValueState<T> extends State {
 
-  /**
-   * The value, or null if there is none (or it is expired). The object is the stored one: don't change it.
-   */
+  /** The value, or null if there is none (or it is expired). It is the stored object: don't change it. */
   T value();
 
   /** The value, or {@code other} if there is none. */

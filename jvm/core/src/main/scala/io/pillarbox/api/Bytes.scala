@@ -18,9 +18,7 @@ private[pillarbox] object Bytes {
 
   def putInt(bytes: Array[Byte], at: Int, value: Int): Unit = ints.set(bytes, at, value)
 
-  /**
-   * MurmurHash3, 32 bits (Austin Appleby, public domain), over big-endian words, seed 42. Stable for ever.
-   */
+  /** MurmurHash3, 32 bits (Austin Appleby, public domain), over big-endian words, seed 42. Never changes. */
   def hash(bytes: Array[Byte], offset: Int, length: Int): Int = {
     var h = 42
     val end = offset + (length & ~3)

@@ -1,6 +1,6 @@
 package io.pillarbox.api
 
-/** What Pillarbox knows of a descriptor and a function's author need not. */
+/** Gives Pillarbox the parts of a descriptor that are not public. */
 private[pillarbox] object Folding {
 
   /** The [[ReduceFunction]] or [[AggregateFunction]]; null for the other kinds. */

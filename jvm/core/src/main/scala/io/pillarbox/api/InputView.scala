@@ -3,7 +3,7 @@ package io.pillarbox.api
 import java.nio.charset.StandardCharsets.UTF_8
 
 /**
- * Reads a region of a byte array, big-endian. Made to be reused by [[wrap]]. Not thread-safe.
+ * Reads a region of a byte array, big-endian. Reused by [[wrap]]. Not thread-safe.
  *
  * Reading past the region throws IndexOutOfBoundsException.
  */
@@ -17,7 +17,7 @@ final class InputView {
     wrap(bytes, 0, bytes.length)
   }
 
-  /** Reads from this region from now on. The bytes are not copied. */
+  /** Reads from this region from now on. Does not copy the bytes. */
   def wrap(bytes: Array[Byte], offset: Int, length: Int): this.type = {
     this.bytes = bytes
     at = offset

@@ -4,8 +4,8 @@ import java.nio.charset.StandardCharsets.UTF_8
 import java.util
 
 /**
- * A byte array that grows as it is written, made to be reused: [[clear]] keeps the array. A `ByteBuffer`
- * doesn't grow, and a `DataOutputStream` writes numbers byte by byte.
+ * A byte array that grows as it is written, and is reused: [[clear]] keeps the array. A `ByteBuffer` doesn't
+ * grow, and a `DataOutputStream` writes numbers byte by byte.
  *
  * Numbers are big-endian. Not thread-safe.
  *
@@ -22,10 +22,10 @@ final class OutputView(initialCapacity: Int = 256) {
 
   def clear(): Unit = position = 0
 
-  /** Forgets what was written behind `length`. */
+  /** Drops what was written behind `length`. */
   private[pillarbox] def truncate(length: Int): Unit = position = length
 
-  /** Leaves out so many bytes, to be written later; what they are until then is not defined. */
+  /** Leaves out `count` bytes, to be written later; until then their content is undefined. */
   private[pillarbox] def skip(count: Int): Unit = {
     reserve(count)
     position += count
@@ -40,7 +40,7 @@ final class OutputView(initialCapacity: Int = 256) {
    */
   private[pillarbox] def reserve(more: Int): Unit = if (bytes.length - position < more) grow(more)
 
-  /** Gives the array back to the collector if it grew over `limit` bytes. */
+  /** Lets go of the array if it grew over `limit` bytes. */
   private[pillarbox] def shrinkTo(limit: Int): Unit = if (bytes.length > limit) {
     bytes = new Array[Byte](limit)
     position = 0
@@ -75,7 +75,7 @@ final class OutputView(initialCapacity: Int = 256) {
 
   def writeBoolean(value: Boolean): Unit = writeByte(if (value) 1 else 0)
 
-  /** An unsigned LEB128: 1 to 5 bytes, small numbers short. */
+  /** Writes an unsigned LEB128: 1 to 5 bytes, small numbers short. */
   def writeVarInt(value: Int): Unit = {
     reserve(5)
     var rest = value
@@ -96,22 +96,20 @@ final class OutputView(initialCapacity: Int = 256) {
 
   def writeBytes(source: Array[Byte]): Unit = writeBytes(source, 0, source.length)
 
-  /** The length in bytes, then UTF-8. */
+  /** Writes the length in bytes, then UTF-8. */
   def writeUtf8(value: String): Unit = {
     val encoded = value.getBytes(UTF_8)
     writeVarInt(encoded.length)
     writeBytes(encoded)
   }
 
-  /** Opens a region that its length will stand before; returns what [[endSized]] wants. Regions nest. */
+  /** Opens a region that its length will stand before; returns the argument of [[endSized]]. Regions nest. */
   private[pillarbox] def beginSized(): Int = {
     writeByte(0)
     position
   }
 
-  /**
-   * Closes the region: its length as a var-int now stands before it. Regions under 128 bytes are not moved.
-   */
+  /** Closes the region and puts its length before it as a var-int. Regions under 128 bytes are not moved. */
   private[pillarbox] def endSized(start: Int): Unit = {
     val size = position - start
     if (size < 0x80) bytes(start - 1) = size.toByte

@@ -3,10 +3,7 @@ package io.pillarbox.async
 import com.codahale.metrics.{Histogram, UniformReservoir}
 import io.pillarbox.mailbox.PeriodTimer
 
-/**
- * What an async operator measures. Written by the mailbox thread; any thread may read, and gets recent
- * values.
- */
+/** The measurements of an async operator. The mailbox thread writes; any thread reads recent values. */
 private[pillarbox] final class AsyncMetrics {
   private[async] var callCount = 0L
   private[async] var retryCount = 0L
@@ -33,24 +30,19 @@ private[pillarbox] final class AsyncMetrics {
   /** Elements that were answered from the journal, without a call. */
   def journalHits: Long = journalHitCount
 
-  /**
-   * Elements taken in whose answer is not known yet: calls under way, waiting for a permit or for a retry.
-   */
+  /** Elements taken in and not answered yet: calls under way, waiting for a permit or for a retry. */
   def inFlight: Int = inFlightCount
 
-  /** The largest `inFlight` there was. */
+  /** The largest `inFlight` so far. */
   def inFlightMax: Int = inFlightLargest
 
   /** Nanoseconds for which an element had to wait for room. */
   def capacityWaitNanos: Long = capacityWait.totalNanos
 
-  /**
-   * Nanoseconds from the start of an attempt until the mailbox thread took its answer: how they are spread,
-   * in a sample.
-   */
+  /** Nanoseconds from the start of an attempt until the mailbox thread took its answer, of a sample. */
   val callLatency: Histogram = new Histogram(new UniformReservoir)
 
-  /** Of all answers, in nanoseconds; 0 if there was none. */
+  /** The mean latency of all answers, in nanoseconds; 0 if there was none. */
   def callLatencyMean: Double =
     if (callLatency.getCount == 0) 0.0 else latencySum.toDouble / callLatency.getCount.toDouble
 

@@ -5,41 +5,30 @@ import io.pillarbox.async.journal.{CallJournal, CallKey}
 import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy, FailurePolicy}
 
 /**
- * How an [[AsyncWaitOperator]] works.
+ * The options of an [[AsyncWaitOperator]].
  *
- * The clocks of both deadlines start with an element's first call, so neither waiting for a permit of the
- * gate before it counts, nor waiting for company. What comes between two attempts counts into the total
+ * The clocks of both deadlines start with an element's first call: waiting for a permit of the gate before it
+ * does not count, nor waiting for a batch to fill. The time between two attempts counts into the total
  * deadline only.
  *
  * @param lookAhead elements more that the function is given before there is room for their calls, which it
  *   starts by itself as others end; see [[AsyncFunction]]. Then `capacity` bounds the calls under way, with
  *   those that wait for a retry
- * @param ordered
- *   whether rows leave in the order of their inputs; otherwise as answers come, but never past a watermark
- * @param capacity
- *   elements of one operator that are in flight or done and not yet emitted
- * @param maxWaiting
- *   if not 0, `capacity` bounds the calls under way alone, with those that wait for a retry, and so many
- *   elements may be taken in and not yet emitted, most of them done and waiting for their turn
- * @param keyed
- *   if the elements have keys: an order is one within a key, and calls of a key may be limited
- * @param totalTimeoutMs
- *   for an element with all its attempts and the waits between them; 0 for none
- * @param attemptTimeoutMs
- *   for one attempt, whose failure may be retried; 0 for none
- * @param batching
- *   how elements are gathered if the function is a [[BatchAsyncFunction]] that is to be called with many
- * @param callKey
- *   names the call of an input; inputs with one key have the same answer
- * @param journal
- *   answers an input without a call, place or permit, if it has the key's rows
- * @param shareCalls
- *   inputs whose keys are equal, and that are in flight together, share one call. Each keeps its own total
- *   deadline, whose clock starts with the call or, if that is under way, when the input is taken in
- * @param operatorName
- *   what the function is told that its operator is called
- * @param callId
- *   the idempotency key of the call of an input, which has this element id; any thread
+ * @param ordered true if rows leave in the order of their inputs; otherwise they leave as answers come
+ * @param capacity elements of one operator that are in flight or done and not yet emitted
+ * @param maxWaiting if not 0, `capacity` bounds the calls under way alone, with those that wait for a retry,
+ *   and this many elements may be taken in and not yet emitted, most of them done and waiting for their turn
+ * @param keyed set if the elements have keys: the order holds within a key, and calls of a key may be limited
+ * @param totalTimeoutMs the time for an element with all its attempts and the waits between them; 0 for none
+ * @param attemptTimeoutMs the time for one attempt, whose failure may be retried; 0 for none
+ * @param batching gathers elements if the function is a [[BatchAsyncFunction]] that is to be called with many
+ * @param callKey names the call of an input; inputs with one key have the same answer
+ * @param journal answers an input without a call, place or permit, if it has the key's rows
+ * @param shareCalls inputs whose keys are equal, and that are in flight together, share one call. Each keeps
+ *   its own total deadline, whose clock starts with the call or, if that is under way, when the input is
+ *   taken in
+ * @param operatorName the name that the function is told
+ * @param callId the idempotency key of the call of an input, which has this element id; any thread
  * @throws IllegalArgumentException if a number is out of range, or the total timeout is shorter than an
  *   attempt's
  */
@@ -95,22 +84,20 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
       s"$attemptTimeoutMs ms"
   )
 
-  /** Elements that may be taken in and not yet emitted, beside `roomForKeys`. */
+  /** The number of elements that may be taken in and not yet emitted, beside `roomForKeys`. */
   def room: Int = if (maxWaiting > 0) maxWaiting else capacity + lookAhead
 
-  /** Elements that may wait until a call of their key may begin. */
+  /** The number of elements that may wait until a call of their key may begin. */
   def roomForKeys: Int =
     if (keyed.exists(_.callsPerKey > 0)) math.max(capacity, AsyncOptions.LeastRoomForKeys) else 0
 }
 
 /**
- * How elements belong together.
+ * The keys of elements.
  *
- * @param keyOf
- *   of an input; equal keys are equal objects. Mailbox thread
- * @param callsPerKey
- *   elements of a key that are called, or wait for a retry, at a time; 0 for no limit. Others wait outside of
- *   the capacity, up to [[AsyncOptions.roomForKeys]], and that counts into no deadline
+ * @param keyOf returns the key of an input; equal keys are equal objects. Mailbox thread
+ * @param callsPerKey elements of a key that are called, or wait for a retry, at a time; 0 for no limit.
+ *   Others wait outside of the capacity, up to [[AsyncOptions.roomForKeys]], and that counts into no deadline
  */
 private[pillarbox] final case class Keyed[IN](keyOf: IN => AnyRef, callsPerKey: Int) {
   require(callsPerKey >= 0, s"The calls a key must be positive, or 0 for no limit, not $callsPerKey")
@@ -118,10 +105,10 @@ private[pillarbox] final case class Keyed[IN](keyOf: IN => AnyRef, callsPerKey: 
 
 private[pillarbox] object AsyncOptions {
 
-  /** So that a few keys with many elements each don't keep others from being called. */
+  /** Leaves room so that a few keys with many elements each don't keep others from being called. */
   private final val LeastRoomForKeys = 4096
 
-  /** Without deadlines, retries or a gate; a failure fails the task. */
+  /** Returns options without deadlines, retries or a gate; a failure fails the task. */
   def apply[IN, OUT](ordered: Boolean, capacity: Int): AsyncOptions[IN, OUT] = AsyncOptions(
     ordered,
     capacity,

@@ -9,18 +9,16 @@ import io.pillarbox.mailbox.{MailboxExecutor, ProcessingTimeService}
 /**
  * Makes a call for every record, many at a time, and emits the answers in order or as they come.
  *
- * Guarantees: rows leave on the mailbox thread only, those of one record together; no watermark overtakes a
- * record; never more than the capacity and the look-ahead is taken in, beside what waits for others of its
- * key, back-pressure instead; every record leaves once, is answered by the failure policy, or fails the task;
- * until then it is part of the snapshot. A call is made at least once.
+ * Guarantees: rows leave on the mailbox thread only, those of one record together; at most the capacity and
+ * the look-ahead is taken in, beside records that wait for others of their key, with back-pressure beyond;
+ * every record leaves once, is answered by the failure policy, or fails the task; until then it is part of
+ * the snapshot. A call is made at least once.
  *
  * All methods are for the mailbox thread, `completionBatch` and `metrics` for any. An exception of the
  * failure policy leaves through the caller that runs the mail in which it came up.
  *
- * @param executor
- *   with this operator's priority; its yields run while `processElement` waits for room
- * @param firstElementId
- *   the id of the next new record, above that of any record ever snapshotted
+ * @param executor with this operator's priority; its yields run while `processElement` waits for room
+ * @param firstElementId the id of the next new record, above that of any record ever snapshotted
  */
 private[pillarbox] final class AsyncWaitOperator[IN, OUT](
     function: AsyncFunction[IN, OUT],
@@ -70,13 +68,10 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
   @throws[Exception]
   def open(): Unit = function.open(() => options.operatorName)
 
-  /**
-   * What to run, on the mailbox thread, when there is room again after a `try…` method said that there was
-   * none.
-   */
+  /** Sets the hook that runs, on the mailbox thread, when there is room after `try…` has found none. */
   def onCapacityAvailable(hook: Runnable): Unit = onCapacity = hook
 
-  /** Whether a record or watermark would be taken in now. Restored elements come first. */
+  /** Tells if a record would be taken in now. Restored elements come first. */
   def hasCapacity: Boolean = restored.isEmpty && hasRoom
 
   private def hasRoom: Boolean = queue.size - calls.waitingForKey < room && calls.hasRoom
@@ -87,8 +82,7 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
   /**
    * Takes the record in; while there is no room, runs mail of at least this operator's priority.
    *
-   * @param timestampMs
-   *   or [[AsyncOutput.NoTimestamp]]
+   * @param timestampMs the record's time, or [[AsyncOutput.NoTimestamp]]
    * @throws InterruptedException if interrupted while waiting; the record was not taken in
    */
   @throws[InterruptedException]
@@ -101,20 +95,6 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
   def tryProcessElement(input: IN, timestampMs: Long): Boolean = {
     val fits = hasCapacityOrWant()
     if (fits) admit(newElementId(), input, timestampMs)
-    fits
-  }
-
-  /** Takes the watermark in, waiting for room as `processElement` does. */
-  @throws[InterruptedException]
-  def processWatermark(timestampMs: Long): Unit = {
-    awaitCapacity()
-    admitWatermark(timestampMs)
-  }
-
-  /** Takes the watermark in if there is room; otherwise the hook runs when there is. */
-  def tryProcessWatermark(timestampMs: Long): Boolean = {
-    val fits = hasCapacityOrWant()
-    if (fits) admitWatermark(timestampMs)
     fits
   }
 
@@ -154,34 +134,21 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
     calls.admit(element)
   }
 
-  /**
-   * Emits at once what may leave: a watermark with nothing before it is not held back until the next mail.
-   */
-  private def admitWatermark(timestampMs: Long): Unit = {
-    enqueue(StreamElementQueueEntry.watermark(timestampMs))
-    emitCompleted()
-  }
-
   private def enqueue(entry: StreamElementQueueEntry[IN, OUT]): Unit = if (!queue.tryPut(entry))
     throw new IllegalStateException(s"The queue of the async operator is full at ${queue.size} elements.")
 
-  /** The mail that answers send. Other mail gets its turn after a bounded number of elements. */
+  /** Handles the mail that answers send. Other mail gets its turn after a bounded number of elements. */
   private def onCompleted(): Unit = if (!closed)
     try settleAndEmit()
     finally calls.inbox.handled(queue.hasCompletedElements || calls.hasCompleted)
 
-  /** Answers that come while it emits are taken along, instead of sending a mail each. */
+  /** Takes answers that come while it emits along, instead of a mail for each. */
   private def settleAndEmit(): Unit = {
     var budget = EmitPerMail
     do {
       calls.settleCompleted()
       budget -= math.max(1, emitSome(budget))
     } while (budget > 0 && calls.hasCompleted)
-  }
-
-  private def emitCompleted(): Unit = {
-    emitSome(EmitPerMail)
-    if (queue.hasCompletedElements) calls.inbox.runSoon()
   }
 
   private def emitSome(most: Int): Int = {
@@ -203,31 +170,19 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
     }
   }
 
-  /** No input comes for a while: a group that waits for company is called as it is. */
+  /** Tells that no input comes for a while: a group that waits for company is called as it is. */
   def inputPauses(): Unit = calls.inputPauses()
 
-  /** No more input comes. Calls in flight go on, with their deadlines and retries; see `isDrained`. */
+  /** Ends the input. Calls in flight go on, with their deadlines and retries; see `isDrained`. */
   def endInputReached(): Unit = {
     inputEnded = true
     if (restored.isEmpty) calls.noMoreInput()
   }
 
-  /** Whether everything that was taken in has been emitted. */
+  /** True if everything that was taken in has been emitted. */
   def isDrained: Boolean = queue.isEmpty && restored.isEmpty
 
-  /**
-   * Ends the input and waits, running mail, until everything has been emitted. Waiting retries are tried to
-   * their end, each after its delay. (Flink cuts them short.)
-   *
-   * @throws InterruptedException if interrupted while waiting
-   */
-  @throws[InterruptedException]
-  def endInput(): Unit = {
-    endInputReached()
-    while (!isDrained) executor.yieldMail()
-  }
-
-  /** Everything not yet emitted, in the order in which it came. */
+  /** Returns everything not yet emitted, in the order in which it came. */
   def snapshotState(): util.List[StreamElement[IN, OUT]] = {
     val elements = new util.ArrayList[StreamElement[IN, OUT]](queue.size + restored.size)
     queue.foreach(entry => elements.add(snapshotOf(entry)): Unit)
@@ -235,36 +190,31 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
     elements
   }
 
-  private def snapshotOf(entry: StreamElementQueueEntry[IN, OUT]): StreamElement[IN, OUT] = entry match {
-    case record: InFlightElement[IN, OUT] if record.isDone =>
+  private def snapshotOf(entry: StreamElementQueueEntry[IN, OUT]): StreamElement[IN, OUT] = {
+    val record = entry.asInstanceOf[InFlightElement[IN, OUT]]
+    if (record.isDone)
       StreamElement.Answered(record.elementId, record.input, record.timestampMs, record.results)
-    case record: InFlightElement[IN, OUT] =>
-      StreamElement.Record(record.elementId, record.input, record.timestampMs)
-    case watermark => StreamElement.Watermark(watermark.timestampMs)
+    else StreamElement.Record(record.elementId, record.input, record.timestampMs)
   }
 
-  /**
-   * The timestamp of the element that was taken in before all others not yet emitted; `Long.MaxValue` if
-   * there is none.
-   */
+  /** The timestamp of the oldest element that is not yet emitted; `Long.MaxValue` if there is none. */
   def oldestTimestampMs: Long =
     if (!queue.isEmpty) queue.oldest.timestampMs
     else Long.MaxValue
 
-  /** The id that the next new record gets; to be kept beside the snapshot. */
+  /** The id that the next new record gets, to be kept beside the snapshot. */
   def nextElementId: Long = elementIds
 
   /**
-   * Calls again what a snapshot held without its rows, in its order and before any new input. It may be more
-   * than the capacity: the rest waits for room, without blocking. Attempts and deadlines start anew, ids
-   * stay.
+   * Takes in a snapshot, in its order and before any new input, and calls again the elements without rows. It
+   * may be more than the capacity: the rest waits for room, without blocking. Attempts and deadlines start
+   * anew, ids stay.
    */
   def restore(elements: util.List[StreamElement[IN, OUT]]): Unit = {
     restored.addAll(elements)
     elements.forEach {
       case StreamElement.Record(id, _, _) => elementIds = math.max(elementIds, id + 1)
       case StreamElement.Answered(id, _, _, _) => elementIds = math.max(elementIds, id + 1)
-      case StreamElement.Watermark(_) => ()
     }
     feedRestored()
   }
@@ -276,19 +226,18 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
         val element = new InFlightElement(calls, id, input, timestampMs)
         element.setResults(results)
         enqueue(element)
-      case StreamElement.Watermark(timestampMs) => enqueue(StreamElementQueueEntry.watermark(timestampMs))
     }
     if (inputEnded && restored.isEmpty) calls.noMoreInput()
-    // By mail: emitting here would come back here for every watermark.
+    // By mail: emitting here would come back here for every answered element.
     if (queue.hasCompletedElements) calls.inbox.runSoon()
   }
 
-  /** For completing many futures of this operator at once. Any thread; one batch is for one thread. */
+  /** Returns a batch that completes many futures of this operator at once. Any thread, but one a batch. */
   def completionBatch(): CompletionBatch[OUT] = new CompletionBatch[OUT](calls.inbox)
 
   /**
-   * Cancels all calls in flight, gives their permits back, and closes the function. Nothing is emitted any
-   * more; the second call has no effect.
+   * Cancels all calls in flight, gives their permits back, and closes the function. Nothing more is emitted;
+   * the second call has no effect.
    */
   override def close(): Unit = if (!closed) {
     closed = true
@@ -304,7 +253,7 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
 
 private[pillarbox] object AsyncWaitOperator {
 
-  /** Elements that one mail emits at most. */
+  /** The most elements that one mail emits. */
   private[pillarbox] final val EmitPerMail = 64
 
   private val NoHook: Runnable = () => ()

@@ -7,7 +7,7 @@ import scala.util.control.NonFatal
 import io.pillarbox.api.{AsyncTimeoutException, ResultFuture}
 import io.pillarbox.async.gate.{Permit, SharedPermit}
 
-/** Calls the function, and is the only stage that knows it: a call's last. Mailbox thread only. */
+/** The last stage of a call: calls the function, which no other stage knows. Mailbox thread only. */
 private[async] final class Attempts[IN, OUT](way: CallWay[IN, OUT]) extends Stage[IN, OUT] {
   import way.{deadlines, function, inbox, metrics, time}
 
@@ -19,7 +19,7 @@ private[async] final class Attempts[IN, OUT](way: CallWay[IN, OUT]) extends Stag
     case _ => invoke(call, begin(call, new Attempt(inbox, call, call.attempts + 1, taken(call))))
   }
 
-  /** The function begins by itself, when it has room. */
+  /** Gives the function a call that it begins by itself, when it has room. */
   override def ahead(call: Call): Unit = {
     call.current = new Attempt(inbox, call, 1, null)
     invoke(call, call.current)
@@ -39,7 +39,7 @@ private[async] final class Attempts[IN, OUT](way: CallWay[IN, OUT]) extends Stag
     catch { case NonFatal(error) => futures.forEach(_.completeExceptionally(error)) }
   }
 
-  /** The attempt gives back what the call has held. */
+  /** Takes the permit from the call; the attempt gives it back. */
   private def taken(call: Call): Permit = {
     val permit = call.permit
     call.permit = null
@@ -59,12 +59,12 @@ private[async] final class Attempts[IN, OUT](way: CallWay[IN, OUT]) extends Stag
     try function.asyncInvoke(call.input, attempt)
     catch { case NonFatal(error) => attempt.completeExceptionally(error) }
 
-  /** The time of the attempt is over. */
+  /** Ends an attempt whose time is over. */
   override def due(call: Call): Unit = {
     val attempt = call.current
     val elapsedMs = (time.nanoTime - attempt.startNanos) / 1000000L
     val timeout = AsyncTimeoutException.attempt(attempt.attempt, elapsedMs)
-    // An answer that won is on its way, and decides.
+    // An answer that came first is on its way, and decides.
     if (attempt.abandon(timeout)) {
       metrics.timeoutCount += 1
       tellCancelled(call, attempt)
@@ -73,9 +73,9 @@ private[async] final class Attempts[IN, OUT](way: CallWay[IN, OUT]) extends Stag
   }
 
   /**
-   * The time of all attempts is over. The function decides what becomes of the call, through the future of
-   * the attempt under way: so an answer that comes first wins, and one that comes later is dropped. Between
-   * attempts there is none, and it gets a fresh one.
+   * Ends a call whose total time is over. The function decides what becomes of the call, through the future
+   * of the attempt under way: so an answer that comes first wins, and one that comes later is dropped.
+   * Between attempts it gets a fresh future.
    */
   def overdue(call: Call): Unit = {
     val isRunning = call.current ne null
@@ -92,7 +92,7 @@ private[async] final class Attempts[IN, OUT](way: CallWay[IN, OUT]) extends Stag
     }
   }
 
-  /** Cancels the attempt under way, if there is one; false if that is answered. */
+  /** Cancels the attempt under way, if there is one; false if it is answered. */
   def stop(call: Call): Boolean = {
     val attempt = call.current
     val stopped = (attempt eq null) || attempt.abandon()
@@ -100,7 +100,7 @@ private[async] final class Attempts[IN, OUT](way: CallWay[IN, OUT]) extends Stag
     stopped
   }
 
-  /** Cancelling is a courtesy to the function; if that fails, the call is decided all the same. */
+  /** Cancels by the function; if that fails, the call is decided all the same. */
   private def tellCancelled(call: Call, attempt: Attempt): Unit =
     try function.cancel(call.input, attempt)
     catch { case NonFatal(error) => CallWay.log.warn("Could not cancel {}", attempt, error) }

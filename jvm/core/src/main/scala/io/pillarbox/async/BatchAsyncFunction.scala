@@ -8,15 +8,12 @@ import io.pillarbox.api.{AsyncFunction, ResultFuture}
  * A function that answers many inputs with one call. The operator gathers the inputs ([[Batching]]); a group
  * takes one permit of the gate, from its call until its last attempt is answered or abandoned.
  *
- * Each future is a separate attempt: its element is answered, retried and given up apart from the others',
- * and may be in another group the next time.
+ * Each future is a separate attempt: its element is answered, retried and given up independently of the
+ * others, and may be in another group the next time.
  */
 private[pillarbox] trait BatchAsyncFunction[IN, OUT] extends AsyncFunction[IN, OUT] {
 
-  /**
-   * Starts one call for all inputs; the futures belong to them, in their order. The lists don't change any
-   * more.
-   */
+  /** Starts one call for all inputs; the futures are theirs, in their order. The lists no longer change. */
   @throws[Exception]
   def asyncInvokeBatch(inputs: util.List[IN], resultFutures: util.List[ResultFuture[OUT]]): Unit
 
@@ -25,12 +22,11 @@ private[pillarbox] trait BatchAsyncFunction[IN, OUT] extends AsyncFunction[IN, O
 }
 
 /**
- * How elements are gathered for a [[BatchAsyncFunction]].
+ * Says how elements are gathered for a [[BatchAsyncFunction]].
  *
- * @param size
- *   elements that are called together at most
- * @param waitMs
- *   how long the first of a group waits for company; less once the input has ended and no retry is to come
+ * @param size the most elements that are called together
+ * @param waitMs how long the first of a group waits for others; less once the input has ended and no retry is
+ *   to come
  */
 private[pillarbox] final case class Batching(size: Int, waitMs: Long) {
   require(size > 0, s"The size of a batch must be positive, not $size")

@@ -3,8 +3,8 @@ package io.pillarbox.async
 import io.pillarbox.mailbox.ProcessingTimer
 
 /**
- * Gathers elements that are called together, and sends each group on as one call. The elements stand here
- * until that call begins. Mailbox thread only.
+ * Gathers elements that are called together, and sends each group on as one call. The elements stay at this
+ * stage until that call begins. Mailbox thread only.
  */
 private[async] final class Batches[IN, OUT](way: CallWay[IN, OUT], batching: Batching)
     extends Stage[IN, OUT] {
@@ -13,7 +13,7 @@ private[async] final class Batches[IN, OUT](way: CallWay[IN, OUT], batching: Bat
     override def onProcessingTime(timestampMs: Long): Unit = send()
   }
 
-  /** Joins the group that gathers; it leaves with its last element, or after the wait of its first one. */
+  /** Adds the call to the group, which goes on when it is full, or after the wait of its first call. */
   override def enter(call: Call): Unit = {
     val members = gathering.members
     members.add(call)
@@ -28,7 +28,7 @@ private[async] final class Batches[IN, OUT](way: CallWay[IN, OUT], batching: Bat
     if (group.isWanted) goOn(group)
   }
 
-  /** An element is decided before it is called: its group may need no call either. */
+  /** Withdraws an element that is decided before it is called: its group may need no call either. */
   override def withdraw(call: Call): Unit = next.withdraw(call)
 
   override def inputPauses(): Boolean = {

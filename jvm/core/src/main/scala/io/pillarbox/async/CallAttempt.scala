@@ -8,13 +8,12 @@ import io.pillarbox.async.gate.Permit
 /**
  * One attempt of one element, and the future given to the function for it.
  *
- * The reference is null until someone wins it by compare-and-set: an answer, or [[CallAttempt.Abandoned]] by
+ * The reference is null until one side wins it by compare-and-set: an answer, or [[CallAttempt.Abandoned]] by
  * the mailbox thread. So an answer and a deadline exclude each other. `kind` is written by the winner only,
- * and read after the hand-over through the inbox, which orders the two. The winner gives the permit back,
- * so that it is free the moment the call ends, also while the mailbox thread is busy elsewhere.
+ * and read after the hand-over through the inbox, which orders the two. The winner gives the permit back, so
+ * that it is free the moment the call ends, also while the mailbox thread is busy elsewhere.
  *
- * @param permit
- *   what this attempt gives back at its end, or null
+ * @param permit the permit that this attempt gives back at its end, or null
  */
 private[async] final class CallAttempt[IN, OUT](
     inbox: CompletionInbox,
@@ -27,15 +26,15 @@ private[async] final class CallAttempt[IN, OUT](
 
   private var kind: Int = _
 
-  /** When it began. Mailbox thread. */
+  /** The time of its start, by `nanoTime`. Mailbox thread. */
   var startNanos: Long = NotBegun
 
   def hasBegun: Boolean = startNanos != NotBegun
 
-  /** Whether its answer is what the function puts in the place of one that did not come. Mailbox thread. */
+  /** True if its answer is the function's replacement for one that did not come. Mailbox thread. */
   var isStandIn: Boolean = false
 
-  /** Why no answer counts as one of the service any more, whoever gives it; null while one does. */
+  /** The reason why no answer counts as the service's any more; null while one does. */
   @volatile var overdue: Throwable = _
 
   /** The attempt that was completed before this one; a link of the inbox. */
@@ -68,7 +67,7 @@ private[async] final class CallAttempt[IN, OUT](
   )
 
   private def win(answer: AnyRef, answerKind: Int): Boolean = {
-    // A plain look first: a late answer need not take the cache line for itself.
+    // A plain read first: a late answer need not take the cache line for itself.
     val won = (getPlain eq null) && compareAndSet(null, answer)
     if (won) {
       kind = answerKind
@@ -84,10 +83,9 @@ private[async] final class CallAttempt[IN, OUT](
   }
 
   /**
-   * Mailbox thread: no answer is wanted any more; false if there is one.
+   * Mailbox thread: ends the wait for an answer; false if there is one.
    *
-   * @param reason
-   *   what the attempt has failed with; null if it was cancelled
+   * @param reason the failure of the attempt; null if it was cancelled
    */
   def abandon(reason: Throwable = null): Boolean = {
     val won = compareAndSet(null, if (reason eq null) Abandoned else reason)
@@ -101,7 +99,7 @@ private[async] final class CallAttempt[IN, OUT](
     won
   }
 
-  /** Mailbox thread: it has failed, and with this. */
+  /** Mailbox thread: replaces its failure. */
   def fail(error: Throwable): Unit = set(error)
 
   def belongsTo(other: CompletionInbox): Boolean = inbox eq other
@@ -110,12 +108,12 @@ private[async] final class CallAttempt[IN, OUT](
 
   def isFailure: Boolean = kind == Failure
 
-  /** Whether it was answered by what it called. */
+  /** True if the service answered it. */
   def isAnswer: Boolean = !isStandIn && (kind == Rows || kind == OneRow)
 
   def error: Throwable = get.asInstanceOf[Throwable]
 
-  /** Of one that did not fail. */
+  /** The rows of an attempt that did not fail. */
   def rows: util.Collection[OUT] =
     if (kind == OneRow) util.Collections.singletonList(get.asInstanceOf[OUT])
     else get.asInstanceOf[util.Collection[OUT]]
@@ -135,7 +133,7 @@ private[async] final class CallAttempt[IN, OUT](
 
 private[async] object CallAttempt {
 
-  /** The future for what stands in for the answer of a call, which has no attempt under way. */
+  /** Makes the future for the replacement of an answer, of a call without an attempt under way. */
   def standIn[IN, OUT](inbox: CompletionInbox, call: InFlightElement[IN, OUT]): CallAttempt[IN, OUT] = {
     val attempt = new CallAttempt[IN, OUT](inbox, call, call.attempts, null)
     attempt.isStandIn = true

@@ -5,7 +5,7 @@ import io.pillarbox.mailbox.ProcessingTimeService
 
 /**
  * The deadlines of elements: of all their attempts, and of the phase that each is in. An element has one
- * timer, for whichever comes first. Mailbox thread only.
+ * timer, for the earlier of the two. Mailbox thread only.
  */
 private[async] final class CallDeadlines[IN, OUT](
     options: AsyncOptions[IN, OUT],
@@ -13,23 +13,23 @@ private[async] final class CallDeadlines[IN, OUT](
 ) {
   private val hasAny = options.totalTimeoutMs > 0 || options.attemptTimeoutMs > 0
 
-  /** The element waits for something that has no time. */
+  /** Lets the element wait without a deadline of its phase. */
   def waits(element: InFlightElement[IN, OUT]): Unit = {
     element.setPhaseEnd(Never)
     schedule(element)
   }
 
-  /** It waits so long for its next attempt. */
+  /** Lets it wait for its next attempt. */
   def backsOff(element: InFlightElement[IN, OUT], delayMs: Long): Unit = {
     element.setPhaseEnd(saturatedSum(time.roundedUp(time.nanoTime), delayMs))
     schedule(element)
   }
 
-  /** `Never` means no timer at all, so even the longest delay stays below it. */
+  /** Stays below `Never`, which means no timer at all. */
   private def saturatedSum(now: Long, delayMs: Long): Long =
     if (delayMs >= Never - 1 - now) Never - 1 else now + delayMs
 
-  /** An attempt of it begins. With its first one its time begins too, or that of those that share it. */
+  /** Begins an attempt; the first one also starts the element's total time, or that of its sharers. */
   def begins(element: InFlightElement[IN, OUT], nowNanos: Long): Unit = {
     val isFirst = element.attempts == 0
     element.started(nowNanos)
@@ -43,7 +43,7 @@ private[async] final class CallDeadlines[IN, OUT](
     schedule(element)
   }
 
-  /** The call that it shares with others goes on: its time begins. */
+  /** Starts the total time of an element that shares a call. */
   def joins(element: InFlightElement[IN, OUT]): Unit = {
     val now = time.nanoTime
     element.started(now)
@@ -56,13 +56,11 @@ private[async] final class CallDeadlines[IN, OUT](
   private def setTotal(element: InFlightElement[IN, OUT], now: Long): Unit =
     if (options.totalTimeoutMs > 0) element.setTotalDeadline(now + options.totalTimeoutMs)
 
-  /** Sets its timer. */
   def schedule(element: InFlightElement[IN, OUT]): Unit = {
     val next = math.min(element.totalDeadlineMs, element.phaseEndMs)
     if (next != Never) time.schedule(element.timerOrNull, next)
     else cancel(element)
   }
-
   def cancel(element: InFlightElement[IN, OUT]): Unit = {
     val timer = element.timerOrNull
     if ((timer ne null) && timer.isScheduled) time.cancel(timer): Unit

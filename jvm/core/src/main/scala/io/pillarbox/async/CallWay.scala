@@ -8,17 +8,16 @@ import io.pillarbox.async.retry.{AsyncRetryStrategies, FailedCall}
 import io.pillarbox.mailbox.{MailboxExecutor, ProcessingTimeService}
 
 /**
- * The way of a call, as a row of [[Stage]]s: made once, of those stages that the options need.
+ * The way of a call through a row of [[Stage]]s: made once, of those stages that the options need.
  *
- * A call goes from the first stage to the last. How an attempt ends goes the way back, from the stage that
+ * A call goes from the first stage to the last. The end of an attempt goes the way back, from the stage that
  * the call stands at, until a stage takes it; else it comes out, as the rows of its element. Then each stage
- * that the call has passed gets back what it holds, from the last to the first. What may leave the operator,
- * and when, is not decided here. Mailbox thread only.
+ * that the call has passed gets back what it holds, from the last to the first. The queues decide what may
+ * leave the operator, and when. Mailbox thread only.
  *
- * @param finished
- *   called when an element has its rows
- * @param handler
- *   what a mail runs when attempts completed; it is to call `settleCompleted`, then `inbox.handled`
+ * @param finished called when an element has its rows
+ * @param handler runs in a mail when attempts completed; it is to call `settleCompleted`, then
+ *   `inbox.handled`
  */
 private[async] final class CallWay[IN, OUT](
     val function: AsyncFunction[IN, OUT],
@@ -49,7 +48,7 @@ private[async] final class CallWay[IN, OUT](
     when(journal ne null)(new Answered(this, journal)),
     when(options.shareCalls)(new Shared(this)),
     when(keyTurn ne null)(keyTurn),
-    // An answer may have come while it waited for others of its key.
+    // An answer may have come while the call waited for others of its key.
     when((journal ne null) && (keyTurn ne null))(new Answered(this, journal)),
     when(journal ne null)(new Kept(journal)),
     Some(new Place(this)),
@@ -73,22 +72,22 @@ private[async] final class CallWay[IN, OUT](
     first.enter(call)
   }
 
-  /** Elements that wait for others of their key: they don't count into the capacity. */
+  /** The number of elements that wait for others of their key; they don't count into the capacity. */
   def waitingForKey: Int = if (keyTurn eq null) 0 else keyTurn.waiting
 
-  /** Whether another element may be taken in. */
+  /** True if another element may be taken in. */
   def hasRoom: Boolean = !stages.exists(_.isFull)
 
-  /** Nothing is admitted for a while: what waits for company, and can't get any, goes on as it is. */
+  /** Tells that nothing is admitted for a while: incomplete groups that can't grow go on as they are. */
   def inputPauses(): Unit = stages.forall(_.inputPauses()): Unit
 
-  /** Nothing is admitted any more; retries, and others of a key, may still come. */
+  /** Tells that nothing is admitted any more; retries, and others of a key, may still come. */
   def noMoreInput(): Unit = {
     inputEnded = true
     inputPauses()
   }
 
-  /** Takes the answers that have come. An attempt that was abandoned is not among them. */
+  /** Takes the answers that have come, without those of abandoned attempts. */
   def settleCompleted(): Unit =
     try {
       settleAll()
@@ -96,9 +95,9 @@ private[async] final class CallWay[IN, OUT](
     } finally if (journal ne null) journal.flush()
 
   private def settleAll(): Unit = {
-    // What a failure policy that threw has left comes first.
+    // Answers that are left from a failure policy that threw come first.
     if (unsettled eq null) unsettled = inbox.takeAll()
-    // Once for all: a reading of the clock costs as much as a turn of this loop.
+    // One reading of the clock for all: it costs as much as a turn of this loop.
     val now = time.nanoTime
     while (unsettled ne null) {
       val attempt = unsettled.asInstanceOf[Attempt]
@@ -110,10 +109,10 @@ private[async] final class CallWay[IN, OUT](
     }
   }
 
-  /** Whether answers have come that are not settled. */
+  /** True if answers have come that are not settled. */
   def hasCompleted: Boolean = (unsettled ne null) || inbox.hasCompleted
 
-  /** What an attempt has ended with goes the way back. */
+  /** Sends the end of an attempt the way back. */
   def settle(attempt: Attempt): Unit = {
     val call = attempt.element
     var stage = call.at
@@ -121,7 +120,7 @@ private[async] final class CallWay[IN, OUT](
     if (stage eq null) out(call, attempt)
   }
 
-  /** The element has its rows: those of the attempt, or what the policy puts in the place of its failure. */
+  /** Gives the element its rows: those of the attempt, or the policy's in the place of its failure. */
   def out(call: Call, attempt: Attempt): Unit =
     try
       if (attempt.isFailure) {
@@ -146,14 +145,14 @@ private[async] final class CallWay[IN, OUT](
     rows
   }
 
-  /** The call is over. */
+  /** Ends the call. */
   def leave(call: Call): Unit = {
     deadlines.cancel(call)
     giveBack(call, null)
     call.current = null
   }
 
-  /** Gives back what the call holds of the stages behind `stage`, and lets it stand there; null: of all. */
+  /** Gives back what the call holds of the stages behind `stage`, or of all if null; it stands there then. */
   def giveBack(call: Call, stage: Stage[IN, OUT]): Unit = {
     var passed = call.at
     call.at = stage
@@ -167,16 +166,16 @@ private[async] final class CallWay[IN, OUT](
     }
   }
 
-  /** Nobody waits for the call any more. An answer that has come all the same is taken, and kept. */
+  /** Cancels a call that no element waits for. An answer that has come all the same is taken, and kept. */
   def cancel(call: Call): Unit = if (attempts.stop(call)) leave(call)
 
-  /** The operator is closed; the call is over if it was not. */
+  /** Ends the call, if it is not over, when the operator is closed. */
   def abandon(call: Call): Unit = if (call.at ne null) {
     attempts.stop(call): Unit
     leave(call)
   }
 
-  /** The timer of the call has fired. What this finishes is emitted by the next mail. */
+  /** Handles the timer of the call. The next mail emits what this finishes. */
   def onDeadline(call: Call): Unit = if (call.at ne null)
     try {
       val now = time.currentProcessingTime
@@ -186,7 +185,7 @@ private[async] final class CallWay[IN, OUT](
       if (inputEnded) inputPauses()
     } finally if (call.at eq null) inbox.runSoon()
 
-  /** From the last to the first, so that nothing goes on as calls are given up. */
+  /** Closes from the last stage to the first, so that nothing goes on as calls are given up. */
   def close(): Unit = stages.reverseIterator.foreach(_.close())
 }
 

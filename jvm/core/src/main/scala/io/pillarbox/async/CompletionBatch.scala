@@ -7,26 +7,26 @@ import io.pillarbox.api.ResultFuture
 /**
  * Completes many futures of one operator in one step: for a reader thread that gets many answers at once.
  *
- * The first completion of a future still wins at the moment of its `complete…` call; what it causes follows
+ * The first completion of a future still wins at the moment of its `complete…` call; its effect follows
  * `flush`. For one thread at a time; may be reused after `flush`.
  */
 private[pillarbox] final class CompletionBatch[OUT] private[async] (inbox: CompletionInbox) {
   private var newest: CallAttempt[_, _] = _
   private var oldest: CallAttempt[_, _] = _
 
-  /** As [[ResultFuture.complete]]. */
+  /** Does as [[ResultFuture.complete]]. */
   def complete(future: ResultFuture[OUT], results: util.Collection[OUT]): Unit = {
     val attempt = own(future)
     if (attempt.claim(results)) add(attempt)
   }
 
-  /** As [[ResultFuture.completeOne]]. */
+  /** Does as [[ResultFuture.completeOne]]. */
   def completeOne(future: ResultFuture[OUT], result: OUT): Unit = {
     val attempt = own(future)
     if (attempt.claimOne(result)) add(attempt)
   }
 
-  /** As [[ResultFuture.completeExceptionally]]. */
+  /** Does as [[ResultFuture.completeExceptionally]]. */
   def completeExceptionally(future: ResultFuture[OUT], error: Throwable): Unit = {
     val attempt = own(future)
     if (attempt.claimError(error)) add(attempt)

@@ -11,21 +11,20 @@ import io.pillarbox.mailbox.{MailboxExecutor, ThrowingRunnable}
  * Hands completed attempts from any thread to the mailbox thread: a lock-free stack that is taken whole.
  *
  * The word is null (empty, no mail under way), [[CompletionInbox.UnderWay]] (empty, a mail waits or runs), or
- * an attempt, the newest (a mail waits or runs). Only the push that finds null sends a mail, so at most one
- * is under way however many attempts complete, also while it runs. A queue of the JDK doesn't tell who has to
- * send it.
+ * the newest attempt (a mail waits or runs). Only the push that finds null sends a mail, so at most one is
+ * under way however many attempts complete, also while it runs. A queue of the JDK doesn't tell which thread
+ * has to send it.
  *
- * @param handler
- *   what the mail runs; it is to call `takeAll`, and `handled` at its end
+ * @param handler runs in the mail; it is to call `takeAll`, and `handled` at its end
  */
 private[async] final class CompletionInbox(executor: MailboxExecutor, handler: ThrowingRunnable)
     extends AtomicReference[AnyRef] {
   import CompletionInbox._
 
-  /** Any thread. */
+  /** Adds an attempt. Any thread. */
   def push(attempt: CallAttempt[_, _]): Unit = pushChain(attempt, attempt)
 
-  /** Any thread: a chain of attempts linked from the newest to the oldest, in one step. */
+  /** Any thread: adds a chain of attempts linked from the newest to the oldest, in one step. */
   @tailrec def pushChain(newest: CallAttempt[_, _], oldest: CallAttempt[_, _]): Unit = {
     val seen = get()
     oldest.next = seen match {
@@ -39,17 +38,16 @@ private[async] final class CompletionInbox(executor: MailboxExecutor, handler: T
   /** Mailbox thread: lets the handler run even if nothing completes meanwhile. */
   def runSoon(): Unit = if (compareAndSet(null, UnderWay)) sendMail()
 
-  /** Mailbox thread, in the handler: all that completed, oldest first; null if nothing. */
+  /** Mailbox thread, in the handler: returns all that completed, oldest first; null if nothing. */
   def takeAll(): CallAttempt[_, _] = getAndSet(UnderWay) match {
     case newest: CallAttempt[_, _] => reverse(newest, null)
     case _ => null
   }
 
   /**
-   * Mailbox thread, at the end of the handler.
+   * Mailbox thread: ends the handler.
    *
-   * @param again
-   *   the handler has left something to do; what completed meanwhile makes it run again anyway
+   * @param again true if the handler has left something to do; later completions make it run again anyway
    */
   def handled(again: Boolean): Unit = if (again || !compareAndSet(UnderWay, null)) sendMail()
 

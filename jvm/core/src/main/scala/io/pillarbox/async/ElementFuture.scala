@@ -6,8 +6,8 @@ import io.pillarbox.api.ResultFuture
 private[pillarbox] trait ElementFuture[OUT] extends ResultFuture[OUT] {
 
   /**
-   * The number of the element in this operator, from the operator's first element id. It is the same for all
-   * attempts, and after a restore.
+   * The number of the element in this operator, from the operator's first element id, the same for all
+   * attempts and after a restore.
    */
   def elementId: Long
 }

@@ -14,10 +14,10 @@ private[async] sealed class InFlightElement[IN, OUT](
     val elementId: Long,
     input: IN,
     timestampMs: Long
-) extends StreamElementQueueEntry[IN, OUT](input, timestampMs, false) {
+) extends StreamElementQueueEntry[IN, OUT](input, timestampMs) {
   import InFlightElement._
 
-  /** The last stage that it has come to; null before its way and after it. */
+  /** The last stage that it has come to; null before the first stage and after the end. */
   var at: Stage[IN, OUT] = _
 
   /** Attempts made so far. */
@@ -27,21 +27,21 @@ private[async] sealed class InFlightElement[IN, OUT](
   var current: CallAttempt[IN, OUT] = _
 
   /**
-   * What it holds of stages, or null: the name of what it asks, the call that it shares with others, the
-   * turns of its key, and a permit until an attempt takes that over.
+   * The parts that it holds of stages, or null: the key of its call, the call that it shares with others, the
+   * queue of its key, and a permit until an attempt takes that over.
    */
   var key: CallKey = _
   var share: SharedCall[IN, OUT] = _
   var line: KeyLine[IN, OUT] = _
   var permit: Permit = _
 
-  /** Whether it is called in place of those that share the call, and no element of the queue. */
+  /** True if it is called in place of the elements that share the call, and is not in the queue. */
   def isCarrier: Boolean = (share ne null) && (share.carrier eq this)
 
-  /** Whether no attempt may begin any more, since the total deadline has passed. */
+  /** True if no attempt may begin any more, since the total deadline has passed. */
   def isOverdue: Boolean = totalDeadlineMs != Never && way.time.currentProcessingTime >= totalDeadlineMs
 
-  /** Whether an attempt is wanted, of one that waits for it. */
+  /** True if it waits for an attempt that may still begin. */
   def isWanted: Boolean = (at ne null) && (current eq null) && !isOverdue
 
   /** Written once, before the first future is handed out unless it was handed out ahead. */
@@ -76,10 +76,7 @@ private[async] sealed class InFlightElement[IN, OUT](
     deadlines
   }
 
-  /**
-   * The one timer of the element, for whichever of its deadlines comes first; null as long as it has had
-   * none.
-   */
+  /** The one timer of the element, for the earlier of its deadlines; null as long as it has had none. */
   def timerOrNull: ProcessingTimer = deadlines
 
   private final class Deadlines extends ProcessingTimer {
@@ -95,14 +92,14 @@ private[async] object InFlightElement {
 }
 
 /**
- * Elements that are called together: beyond the stage that gathers them, they are one call. Mailbox thread
+ * Elements that are called together: behind the stage that gathers them, they are one call. Mailbox thread
  * only.
  */
 private[async] final class CallGroup[IN, OUT](way: CallWay[IN, OUT])
     extends InFlightElement[IN, OUT](way, -1L, null.asInstanceOf[IN], AsyncOutput.NoTimestamp) {
   val members = new java.util.ArrayList[InFlightElement[IN, OUT]]
 
-  /** Drops the members that need no attempt any more; whether any is left. */
+  /** Drops the members that need no attempt any more; true if any is left. */
   override def isWanted: Boolean = {
     members.removeIf(!_.isWanted): Unit
     !members.isEmpty

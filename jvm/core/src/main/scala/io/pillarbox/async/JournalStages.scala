@@ -16,7 +16,7 @@ private[async] final class Answered[IN, OUT](way: CallWay[IN, OUT], journal: Cal
   }
 }
 
-/** Keeps what the function answers. Mailbox thread only; what the journal throws fails the task. */
+/** Writes the function's answers to the journal, which fails the task if it throws. Mailbox thread only. */
 private[async] final class Kept[IN, OUT](journal: CallJournal[OUT]) extends Stage[IN, OUT] {
 
   override def enter(call: Call): Unit = {
@@ -24,7 +24,7 @@ private[async] final class Kept[IN, OUT](journal: CallJournal[OUT]) extends Stag
     goOn(call)
   }
 
-  /** What stands in for an answer, at the end of its time, is none. */
+  /** Keeps answers only: the replacement of an answer, at the end of its time, is none. */
   override def ended(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
     if (attempt.isAnswer) journal.keep(call.key, attempt.attempt, attempt.rows)
     true

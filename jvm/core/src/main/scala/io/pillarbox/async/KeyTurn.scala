@@ -3,17 +3,16 @@ package io.pillarbox.async
 import java.util
 
 /**
- * Lets so many calls of a key go on at a time, with those that wait for a retry; others wait here for their
- * turn, in their order. Mailbox thread only.
+ * Limits the calls of a key that go on at a time, with those that wait for a retry; others wait here for
+ * their turn, in their order. Mailbox thread only.
  *
- * @param mostWaiting
- *   calls that may wait here before nothing more is taken in
+ * @param mostWaiting the number of calls that may wait here before nothing more is taken in
  */
 private[async] final class KeyTurn[IN, OUT](keyed: Keyed[IN], mostWaiting: Int) extends Stage[IN, OUT] {
   private val lines = new util.HashMap[AnyRef, KeyLine[IN, OUT]]
   private var standing = 0
 
-  /** Calls that wait here. */
+  /** The number of calls that wait here. */
   def waiting: Int = standing
 
   override def enter(call: Call): Unit = {
@@ -47,7 +46,7 @@ private[async] final class KeyTurn[IN, OUT](keyed: Keyed[IN], mostWaiting: Int) 
   override def close(): Unit = lines.values.forEach(_.waiting.clear())
 }
 
-/** The calls of one key: how many have gone on, and those that wait for their turn. */
+/** The calls of one key: the number that have gone on, and those that wait for their turn. */
 private[async] final class KeyLine[IN, OUT](val key: AnyRef) {
   var called = 0
   val waiting = new util.ArrayDeque[InFlightElement[IN, OUT]]

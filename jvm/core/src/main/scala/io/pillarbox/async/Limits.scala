@@ -6,7 +6,7 @@ import java.util.concurrent.atomic.AtomicInteger
 
 /**
  * Lets calls wait for a permit of a gate, in order. It has one waiter at the gate however many calls wait,
- * and none if none does. Mailbox thread only; just the waiter itself runs on any thread.
+ * and none if none does. Mailbox thread only, except the waiter, which runs on any thread.
  */
 private[async] final class Limits[IN, OUT](way: CallWay[IN, OUT]) extends Stage[IN, OUT] {
   import Limits._
@@ -23,11 +23,11 @@ private[async] final class Limits[IN, OUT](way: CallWay[IN, OUT]) extends Stage[
     goOn(call)
   }
 
-  /** With the last call that is wanted the line leaves the gate, so that no permit is spent on nothing. */
+  /** Leaves the queue of the gate with the last wanted call, so that no permit is spent on nothing. */
   override def withdraw(call: Call): Unit =
     if (!dropGone() && ticket.get == InLine && gate.cancel(ticket)) ticket.set(Idle)
 
-  /** If no attempt has taken the permit over. */
+  /** Releases the permit if no attempt has taken it over. */
   override def left(call: Call): Unit = if (call.permit ne null) {
     call.permit = null
     gate.release()
@@ -35,32 +35,28 @@ private[async] final class Limits[IN, OUT](way: CallWay[IN, OUT]) extends Stage[
 
   private def advance(): Unit = while (dropGone() && ticket.acquire()) start(line.pollFirst())
 
-  /** Calls that are gone leave from the head; whether one is left. */
+  /** Drops unwanted calls from the head; true if a call is left. */
   private def dropGone(): Boolean = {
     while (!line.isEmpty && !line.peekFirst().isWanted) line.pollFirst()
     !line.isEmpty
   }
 
-  /** A pause may have begun since the permit was granted. */
+  /** Starts the first call, unless a pause has begun since the permit was granted. */
   private def onGranted(): Unit = if (ticket.compareAndSet(Granted, Idle)) {
     if (dropGone() && gate.mayBegin) start(line.pollFirst()) else gate.release()
     advance()
   }
 
-  /** Leaves the line at the gate; a permit that was granted and not used goes back. */
+  /** Leaves the queue of the gate, and releases a permit that was granted and not used. */
   override def close(): Unit = {
     line.clear()
     val state = ticket.getAndSet(Closed)
     if (state == Granted) gate.release()
-    // If it has left the line, a permit is on its way to the ticket, which finds the line closed and sends it
-    // back.
+    // If `cancel` fails, a permit is on its way to the ticket, which finds the stage closed and releases it.
     else if (state == InLine) gate.cancel(ticket): Unit
   }
 
-  /**
-   * The waiter at the gate. Its state tells who owns a permit that arrives: a closed line sends it straight
-   * back.
-   */
+  /** The waiter at the gate. Its state tells who owns a permit that arrives; `Closed` releases it at once. */
   private final class Ticket extends AtomicInteger(Idle) with Runnable {
 
     def acquire(): Boolean = {

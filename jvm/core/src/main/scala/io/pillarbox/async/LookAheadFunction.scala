@@ -6,15 +6,12 @@ import io.pillarbox.api.AsyncFunction
  * A function that is handed elements before their turn ([[AsyncOptions.lookAhead]]), and keeps as many places
  * as the capacity.
  *
- * A first attempt takes one or, if none is free, waits in line for one; an element leaves its place when the
+ * A first attempt takes a place or, if none is free, waits for one; an element leaves its place when the
  * future is completed with rows, or when the operator has [[gaveUp]]. Further attempts start in the place of
- * the first. The operator counts along, so deadlines of an element in line don't run yet.
+ * the first. The operator counts along, so deadlines of an element that waits don't run yet.
  */
 private[pillarbox] trait LookAheadFunction[IN, OUT] extends AsyncFunction[IN, OUT] {
 
-  /**
-   * No further attempt follows for this element, which has failed for good. May be told twice. Mailbox
-   * thread.
-   */
+  /** Tells that this element has failed for good; may be told twice. Mailbox thread. */
   def gaveUp(elementId: Long): Unit
 }

@@ -14,7 +14,7 @@ private[async] final class Place[IN, OUT](way: CallWay[IN, OUT]) extends Stage[I
   private var places = 0
   private val line = new util.ArrayDeque[InFlightElement[IN, OUT]]
 
-  /** Null if the function keeps no places, or is about to be closed. */
+  /** The function if it keeps places, null once it is about to be closed. */
   private var lender = way.function match {
     case keeper: LookAheadFunction[IN, OUT] => keeper
     case _ => null
@@ -33,7 +33,7 @@ private[async] final class Place[IN, OUT](way: CallWay[IN, OUT]) extends Stage[I
     goOn(call)
   }
 
-  /** It was answered although it is in line here: the call could not even be handed over. */
+  /** Takes a call that was answered while it waits here: it could not even be handed over. */
   override def due(call: Call): Unit = {
     line.remove(call): Unit
     take(call)
@@ -51,7 +51,7 @@ private[async] final class Place[IN, OUT](way: CallWay[IN, OUT]) extends Stage[I
     while (places < capacity && !line.isEmpty) take(line.pollFirst())
   }
 
-  /** Who keeps places too learns of the end of a call that it has not answered. */
+  /** Tells a function with places of its own about the end of a call that it has not answered. */
   private def tellUnanswered(call: Call): Unit =
     if ((lender ne null) && ((call.current eq null) || !call.current.isAnswer))
       try lender.gaveUp(call.elementId)

@@ -5,39 +5,26 @@ import scala.util.control.NonFatal
 import io.pillarbox.api.{NotRetryable, RetryAfter}
 import io.pillarbox.async.retry.FutureWrappers
 
-/**
- * Sends a call on again, after a while, if an attempt of it has failed or its rows won't do. It waits here.
- * Mailbox thread only.
- */
+/** Sends a call on again, after a delay, if an attempt has failed. It waits here. Mailbox thread only. */
 private[async] final class Retries[IN, OUT](way: CallWay[IN, OUT]) extends Stage[IN, OUT] {
   private val retry = way.options.retry
   private var waiting = 0
 
   override def enter(call: Call): Unit = goOn(call)
 
-  /**
-   * Once the total deadline has passed there is no further attempt, whatever the last one ends with; nor for
-   * a shared call that nobody waits for any more.
-   */
+  /** Retries unless the total deadline has passed, or it is a shared call that no element waits for. */
   override def ended(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
     val isAwaited = !call.isCarrier || !call.share.sharers.isEmpty
     val mayRetry = retry.canRetry(call.attempts) && !call.isOverdue && isAwaited
-    val again = mayRetry && (if (attempt.isFailure) failed(call, attempt) else disappointed(call, attempt))
-    !again
+    !(attempt.isFailure && mayRetry && retries(call, attempt))
   }
 
-  private def disappointed(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
-    val again = retry.checksResults && retry.retryOnResult(attempt.rows)
-    if (again) backOff(call, retry.backoffMs(call.attempts))
-    again
-  }
-
-  private def failed(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
+  private def retries(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
     val cause = FutureWrappers.unwrapped(attempt.error)
     !cause.isInstanceOf[NotRetryable] && retry.retryOnException(cause) && backOffAfter(call, attempt, cause)
   }
 
-  /** An exception that can't say when to come back fails the call itself. */
+  /** Backs off; an exception that can't say when to come back fails the call itself. */
   private def backOffAfter(call: Call, attempt: CallAttempt[IN, OUT], cause: Throwable): Boolean = {
     var delayMs = -1L
     try delayMs = delayAfter(call, cause)

@@ -7,13 +7,12 @@ import io.pillarbox.async.journal.CallKey
 /**
  * A call that several elements share. Mailbox thread only.
  *
- * @param carrier
- *   the element that the call is made for, in place of those that share it: it is in no queue and has no
- *   total deadline
+ * @param carrier the element that the call is made for, in place of those that share it: it is in no queue
+ *   and has no total deadline
  */
 private[async] final class SharedCall[IN, OUT](val carrier: InFlightElement[IN, OUT]) {
 
-  /** Those that wait for it, in the order in which they came. */
+  /** The elements that wait for it, in the order in which they came. */
   val sharers = new util.LinkedHashSet[InFlightElement[IN, OUT]]
 
   def add(element: InFlightElement[IN, OUT]): Unit = {
@@ -23,7 +22,7 @@ private[async] final class SharedCall[IN, OUT](val carrier: InFlightElement[IN, 
 }
 
 /**
- * Lets elements with equal keys that are in flight together share one call. They stand here; a carrier goes
+ * Lets elements with equal keys that are in flight together share one call. They stay here; a carrier goes
  * on. Mailbox thread only.
  */
 private[async] final class Shared[IN, OUT](way: CallWay[IN, OUT]) extends Stage[IN, OUT] {
@@ -55,8 +54,8 @@ private[async] final class Shared[IN, OUT](way: CallWay[IN, OUT]) extends Stage[
   }
 
   /**
-   * Decides those that share the call, but those that have an answer of their own on its way. All of them,
-   * even if the failure policy throws.
+   * Decides all elements that share the call, even if the failure policy throws, except those that have an
+   * answer of their own on its way.
    */
   private def decide(carrier: Call, attempt: CallAttempt[IN, OUT]): Unit = {
     left(carrier)
@@ -75,13 +74,13 @@ private[async] final class Shared[IN, OUT](way: CallWay[IN, OUT]) extends Stage[
     if (problem ne null) throw problem
   }
 
-  /** A call that nobody waits for any more is cancelled. */
+  /** Cancels a call that no element waits for any more. */
   override def withdraw(sharer: Call): Unit = {
     val sharers = sharer.share.sharers
     if (sharers.remove(sharer) && sharers.isEmpty) way.cancel(sharer.share.carrier): Unit
   }
 
-  /** Who comes now needs another call. */
+  /** Makes the next element with this key begin a new call. */
   override def left(carrier: Call): Unit = inFlight.remove(carrier.key, carrier.share): Unit
 
   override def close(): Unit = new util.ArrayList(inFlight.values).forEach { shared =>

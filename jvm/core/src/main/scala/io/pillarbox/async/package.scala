@@ -1,8 +1,7 @@
 package io.pillarbox
 
 /**
- * Async I/O: many calls to the outside in flight for one task, with order, capacity, deadlines and retries
- * kept.
+ * Async I/O: many calls to services in flight for one task, with order, capacity, deadlines and retries kept.
  *
  * What lives here: the operator that drives a user's [[api.AsyncFunction]] ([[async.AsyncWaitOperator]]), the
  * stages of a call's way ([[async.CallWay]]), the queues that decide what may leave when

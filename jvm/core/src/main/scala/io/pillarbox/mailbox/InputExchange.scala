@@ -10,14 +10,11 @@ import java.util.concurrent.RejectedExecutionException
  * Rows arrive in order, none is lost or doubled. An exception of the input is thrown to the mailbox thread
  * after the rows before it.
  *
- * @param source
- *   names the input in errors
- * @param capacity
- *   rows that may wait to be taken; when there are so many the reading thread waits
- * @param executor
- *   through which `onAvailable` is sent
- * @param onAvailable
- *   runs on the mailbox thread when there is something to poll again after `poll` said that there was nothing
+ * @param source names the input in errors
+ * @param capacity the number of rows that may wait; when there are so many the reading thread waits
+ * @param executor sends `onAvailable`
+ * @param onAvailable runs on the mailbox thread when there is something to poll again after `poll` said that
+ *   there was nothing
  */
 private[pillarbox] final class InputExchange[T <: AnyRef](
     source: String,
@@ -27,9 +24,7 @@ private[pillarbox] final class InputExchange[T <: AnyRef](
 ) {
   require(capacity > 0, s"The capacity of an exchange must be positive, not $capacity")
 
-  /**
-   * The mailbox thread's own; it takes all that waits at once, so that neither thread wakes the other a row.
-   */
+  /** The mailbox thread's rows; it takes all that wait at once, so that no thread wakes the other a row. */
   private var taken = new ArrayDeque[T]
   private var waiting = new ArrayDeque[T]
   private var ended: InputExchange.End = _
@@ -39,10 +34,8 @@ private[pillarbox] final class InputExchange[T <: AnyRef](
   /**
    * Reading thread: adds a row, after waiting for a place. A row must stay valid: copy it if it is reused.
    *
-   * @return
-   *   false if nobody polls any more, and the row went nowhere
-   * @throws InterruptedException
-   *   if interrupted while it waits
+   * @return false if nobody polls any more, and the row went nowhere
+   * @throws InterruptedException if interrupted while it waits
    */
   @throws[InterruptedException]
   def put(row: T): Boolean = {
@@ -57,7 +50,7 @@ private[pillarbox] final class InputExchange[T <: AnyRef](
     !closed
   }
 
-  /** Reading thread: no row follows; `error` says why, if it is not the end of the input. Once. */
+  /** Reading thread, once: ends the input; `error` says why, null at its end. */
   def end(error: Throwable): Unit = {
     val isWanted = synchronized {
       ended = InputExchange.End(error)
@@ -83,7 +76,7 @@ private[pillarbox] final class InputExchange[T <: AnyRef](
     taken.poll()
   }
 
-  /** Asks to be told if there is nothing to take. */
+  /** Takes all that waits; if nothing does, asks to be told. */
   private def takeAll(): Unit = synchronized {
     if (!waiting.isEmpty) {
       val empty = taken
@@ -94,7 +87,7 @@ private[pillarbox] final class InputExchange[T <: AnyRef](
     else if (ended.error ne null) throw new SourceFailedException(source, ended.error)
   }
 
-  /** Mailbox thread: what `poll` would find. */
+  /** Mailbox thread: tells what `poll` would find. */
   def status: InputStatus =
     if (!taken.isEmpty) InputStatus.MoreAvailable
     else
@@ -112,12 +105,12 @@ private[pillarbox] final class InputExchange[T <: AnyRef](
       case _: RejectedExecutionException => closed = true
     }
 
-  /** Mailbox thread: whether no row lies here. */
+  /** Mailbox thread: tells if no row lies here. */
   def isEmpty: Boolean = taken.isEmpty && synchronized(waiting.isEmpty)
 
   def isClosed: Boolean = closed
 
-  /** Nobody polls any more: drops what waits, and lets a reading thread that waits for a place go on. */
+  /** Ends the exchange: drops what waits, and lets a reading thread that waits for a place go on. */
   def close(): Unit = synchronized {
     closed = true
     waiting.clear()
@@ -127,6 +120,6 @@ private[pillarbox] final class InputExchange[T <: AnyRef](
 
 private object InputExchange {
 
-  /** How the input ended; without an error, by its end or by `close`. */
+  /** The end of the input; `error` is null if it is the end of the data or `close`. */
   final case class End(error: Throwable)
 }

@@ -8,7 +8,7 @@ private[pillarbox] object InputStatus {
   /** More can be taken at once. */
   case object MoreAvailable extends InputStatus
 
-  /** Nothing now: suspend, and be resumed when something came. */
+  /** Nothing is there now: suspend, and be resumed when something came. */
   case object NothingAvailable extends InputStatus
 
   /** No more rows will come; calls in flight are still to be waited for. */

@@ -25,7 +25,7 @@ private[mailbox] final class MailList {
   def addUrgent(mail: Mail): Unit = {
     var last: Mail = null
     var after = head
-    while ((after ne null) && after.options.urgent) {
+    while ((after ne null) && after.isUrgent) {
       last = after
       after = after.next
     }
@@ -46,16 +46,11 @@ private[mailbox] final class MailList {
     first
   }
 
-  /**
-   * Removes the oldest mail of at least `priority`; null if there is none. The others keep their places.
-   *
-   * @param asSent
-   *   judge deferrable mail by the priority of its sender
-   */
-  def pollFirst(priority: Int, asSent: Boolean): Mail = {
+  /** Removes the oldest mail of at least `priority`; null if there is none. The others keep their places. */
+  def pollFirst(priority: Int): Mail = {
     var before: Mail = null
     var mail = head
-    while ((mail ne null) && (if (asSent) mail.senderPriority else mail.priority) < priority) {
+    while ((mail ne null) && mail.priority < priority) {
       before = mail
       mail = mail.next
     }

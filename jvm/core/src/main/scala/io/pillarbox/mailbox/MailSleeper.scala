@@ -9,8 +9,7 @@ import java.util.concurrent.locks.LockSupport
  * between the two ends the sleep at once. A mailbox that another thread takes over meanwhile is no longer
  * watched.
  *
- * @param thread
- *   that sleeps; everything here is for it alone
+ * @param thread the thread that sleeps; everything here is for it alone
  */
 private[pillarbox] final class MailSleeper(thread: Thread) {
   private val watched = new java.util.ArrayList[MailboxInbox]
@@ -23,8 +22,7 @@ private[pillarbox] final class MailSleeper(thread: Thread) {
   /**
    * Sleeps until there is mail, or there may be; does not sleep if nothing is watched.
    *
-   * @throws InterruptedException
-   *   if interrupted before or during the sleep; no mail is lost
+   * @throws InterruptedException if interrupted before or during the sleep; no mail is lost
    */
   @throws[InterruptedException]
   def sleep(): Unit =

@@ -30,7 +30,7 @@ private[pillarbox] abstract class MailTimers private[mailbox] (executor: Mailbox
    */
   private[mailbox] final def wake(): Unit = executor.execute(() => fireDue(), "fire processing-time timers")
 
-  /** A bounded number a mail, so that timers which keep registering others leave room for other mail. */
+  /** Fires a bounded number, so that timers which keep registering others leave room for other mail. */
   private def fireDue(): Unit = {
     onWoken()
     // A callback that throws fails this mail, not the timers that are left.

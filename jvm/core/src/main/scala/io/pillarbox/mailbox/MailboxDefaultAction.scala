@@ -1,13 +1,12 @@
 package io.pillarbox.mailbox
 
-/** A task does this when no mail is due; for an operator in Spark: take the next input row. */
+/** The work of a task when no mail is due; for an operator in Spark: take the next input row. */
 private[pillarbox] trait MailboxDefaultAction {
 
   /**
-   * One small piece of work, on the mailbox thread. An exception ends the loop.
+   * Does one small piece of work, on the mailbox thread. An exception ends the loop.
    *
-   * @param controller
-   *   ends the loop or suspends this action; valid during this call only
+   * @param controller ends the loop or suspends this action; valid during this call only
    */
   @throws[Exception]
   def runDefaultAction(controller: MailboxDefaultAction.Controller): Unit
@@ -28,7 +27,7 @@ private[pillarbox] object MailboxDefaultAction {
      */
     def suspendDefaultAction(): Suspension
 
-    /** The same, but the time counts on `timer`. */
+    /** Does the same, but the time counts on `timer`. */
     def suspendDefaultAction(timer: PeriodTimer): Suspension
   }
 

@@ -1,12 +1,12 @@
 package io.pillarbox.mailbox
 
-import java.util.concurrent.{Callable, CompletableFuture, Executor}
+import java.util.concurrent.Executor
 
 /**
- * The only thing that others see of a mailbox: it sends mail with one priority, and yields to mail of at
- * least that priority. So an operator that waits for room can't re-enter work upstream of it.
+ * The only part of a mailbox that others see: it sends mail with one priority, and yields to mail of at least
+ * that priority. So an operator that waits for room can't re-enter work upstream of it.
  *
- * Sending may be done by any thread, everything else by the mailbox thread only.
+ * Any thread may send; everything else is for the mailbox thread only.
  */
 private[pillarbox] trait MailboxExecutor extends Executor {
 
@@ -15,24 +15,12 @@ private[pillarbox] trait MailboxExecutor extends Executor {
   /**
    * Sends an action; its exception fails the task.
    *
-   * @throws java.util.concurrent.RejectedExecutionException
-   *   with a [[MailboxClosedException]] as its cause, if the mailbox no longer accepts mail
+   * @throws java.util.concurrent.RejectedExecutionException with a [[MailboxClosedException]] as its cause,
+   *   if the mailbox no longer accepts mail
    */
-  def execute(command: ThrowingRunnable, options: MailOptions, description: String): Unit
+  def execute(command: ThrowingRunnable, description: String): Unit
 
-  final def execute(command: ThrowingRunnable, description: String): Unit =
-    execute(command, MailOptions.Default, description)
-
-  override final def execute(command: Runnable): Unit =
-    execute(() => command.run(), MailOptions.Default, command.toString)
-
-  /**
-   * Sends an action whose result or exception goes to the future only. Cancelled if the mailbox is closed
-   * before.
-   *
-   * @throws java.util.concurrent.RejectedExecutionException if the mailbox no longer accepts mail
-   */
-  def submit[T](command: Callable[T], description: String): CompletableFuture[T]
+  override final def execute(command: Runnable): Unit = execute(() => command.run(), command.toString)
 
   /**
    * Runs one mail of at least this priority, after sleeping until there is one. For use inside a mail or the
@@ -44,22 +32,6 @@ private[pillarbox] trait MailboxExecutor extends Executor {
   @throws[InterruptedException]
   def yieldMail(): Unit
 
-  /** Runs one mail of at least this priority if there is one; tells whether. */
+  /** Runs one mail of at least this priority if there is one; returns if it did. */
   def tryYield(): Boolean
-
-  /**
-   * Runs all mail of at least this priority, also what these mails send, and also deferrable mail of such
-   * senders, which yields pass over: at the end of input it would be lost otherwise.
-   */
-  def finish(): Unit
-
-  /** True if a long action should pause, since mail waits. */
-  def shouldInterrupt: Boolean
-
-  /**
-   * Whether the default action is suspended, no mail waits, and more could come.
-   *
-   * @throws IllegalStateException if this executor belongs to no processor
-   */
-  def isIdle: Boolean
 }

@@ -11,16 +11,16 @@ import io.pillarbox.mailbox.MailboxInbox._
  * The put side of a mailbox: a lock-free stack of mail, newest first, that many threads push and one takes
  * whole.
  *
- * The one word of this reference is all there is to the state: null (open and empty), a [[Mail]] (open, the
- * newest), a [[MailSleeper]] (open and empty, the reader sleeps), [[Quiesced]], [[Closed]], or an
- * [[Exclusive]] section that hides one of these. So the check of the state and the put are one
- * compare-and-set, and only the push that replaces a sleeper pays for a wake-up. The JDK's queues know
- * neither: mail could be put into a closed one between check and put.
+ * The one word of this reference is the whole state: null (open and empty), a [[Mail]] (open, the newest), a
+ * [[MailSleeper]] (open and empty, the reader sleeps), [[Quiesced]], [[Closed]], or an [[Exclusive]] section
+ * that hides one of these. So the check of the state and the put are one compare-and-set, and only the push
+ * that replaces a sleeper pays for a wake-up. The JDK's queues know neither: mail could be put into a closed
+ * one between check and put.
  */
 private[mailbox] final class MailboxInbox extends AtomicReference[AnyRef] {
   private val sections = new ReentrantLock
 
-  /** Any thread. @throws MailboxClosedException if the state is not OPEN */
+  /** Pushes a mail. Any thread. @throws MailboxClosedException if the state is not OPEN */
   @tailrec def push(mail: Mail): Unit = {
     val seen = get()
     if ((seen eq null) || seen.isInstanceOf[Mail]) {
@@ -74,10 +74,10 @@ private[mailbox] final class MailboxInbox extends AtomicReference[AnyRef] {
     case _ => null
   }
 
-  /** One volatile read; false is certain. */
+  /** Reads one volatile field; false is certain. */
   def mayHaveMail: Boolean = get() ne null
 
-  /** One volatile read. */
+  /** Reads one volatile field. */
   def hasMail: Boolean = content match {
     case _: Mail => true
     case _ => false
@@ -96,8 +96,8 @@ private[mailbox] final class MailboxInbox extends AtomicReference[AnyRef] {
   }
 
   /**
-   * Mailbox thread: from now on the next mail wakes `sleeper`; false if there is something to look at. The
-   * mark of a reader that has left gives way.
+   * Mailbox thread: makes the next mail wake `sleeper`; false if there is mail to look at. The mark of a
+   * reader that has left gives way.
    */
   @tailrec def mark(sleeper: MailSleeper): Boolean = {
     val seen = get()
@@ -146,9 +146,7 @@ private[mailbox] final class MailboxInbox extends AtomicReference[AnyRef] {
     sections.unlock()
   }
 
-  /**
-   * Moves to `Quiesced` or `Closed`, never backwards. Returns the mail that was in the inbox, newest first.
-   */
+  /** Moves to `Quiesced` or `Closed`, never backwards. Returns the mail of the inbox, newest first. */
   def seal(mark: AnyRef): Mail = {
     var taken: Mail = null
     exclusively { () =>

@@ -12,9 +12,6 @@ private[pillarbox] final class MailboxMetrics {
   /** Time under back-pressure: the default action was suspended for want of room, and no mail ran. */
   val backPressuredTime: PeriodTimer = new PeriodTimer
 
-  /** Mails run so far. */
-  def mailsProcessed: Long = mails
-
   /** Nanoseconds from put to run, of a sample of the mail. */
   val mailboxLatency: Histogram = new Histogram(new UniformReservoir)
 

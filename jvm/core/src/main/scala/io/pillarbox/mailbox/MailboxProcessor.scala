@@ -2,8 +2,6 @@ package io.pillarbox.mailbox
 
 import java.util.concurrent.atomic.AtomicBoolean
 
-import org.slf4j.LoggerFactory
-
 /**
  * The loop of a task: it runs the mail that is due, then the default action once, and so on.
  *
@@ -13,48 +11,29 @@ import org.slf4j.LoggerFactory
  * Several processors may share one mailbox, one for each operator of a chain on the same thread: each has its
  * own default action and suspension, and whichever of them is being driven runs the mail of all.
  *
- * @param defaultAction
- *   what to do when no mail is due
- * @param mailbox
- *   where the mail comes from
- * @param ownsMailbox
- *   whether `prepareClose` and `close` act on the mailbox; false for all but one of those that share it
- * @param runner
- *   wraps the run of mail sent through this processor's executors
+ * @param defaultAction the work when no mail is due
+ * @param mailbox the source of the mail
  */
 private[pillarbox] final class MailboxProcessor(
     defaultAction: MailboxDefaultAction,
-    val mailbox: TaskMailbox,
-    ownsMailbox: Boolean,
-    runner: TaskActionExecutor
-) extends AutoCloseable {
+    val mailbox: TaskMailbox
+) {
 
   private var loopRunning = true
   private var loopSuspended = false
   private var suspension: DefaultActionSuspension = _
 
-  /** The loop is to end or the default action is suspended: one field to read in each turn. */
+  /** True if the loop is to end or the default action is suspended: one field to read in each turn. */
   private var halted = false
   private val controller = new Controller
 
-  /** With a new mailbox, bound to the calling thread. */
+  /** Makes a processor with a new mailbox, bound to the calling thread. */
   def this(defaultAction: MailboxDefaultAction) =
-    this(defaultAction, new TaskMailbox(Thread.currentThread()), true, TaskActionExecutor.Immediate)
+    this(defaultAction, new TaskMailbox(Thread.currentThread()))
 
-  /** The executor of the task itself, which has the lowest priority. */
-  def mainMailboxExecutor: MailboxExecutor = mailboxExecutor(TaskMailbox.MinPriority)
-
-  def mailboxExecutor(priority: Int): MailboxExecutor =
-    new MailboxExecutorImpl(mailbox, priority, runner, this)
-
-  def isMailboxThread: Boolean = mailbox.isMailboxThread
-
-  def hasMail: Boolean = mailbox.hasMail
+  def mailboxExecutor(priority: Int): MailboxExecutor = new MailboxExecutorImpl(mailbox, priority)
 
   def isDefaultActionAvailable: Boolean = suspension eq null
-
-  /** False once all actions are completed. */
-  def isMailboxLoopRunning: Boolean = loopRunning
 
   /**
    * Runs until the loop is suspended or all actions are completed. While the default action is suspended it
@@ -82,8 +61,8 @@ private[pillarbox] final class MailboxProcessor(
   }
 
   /**
-   * One step without blocking: the mail that is due, as one batch, then the default action once if it is
-   * available.
+   * Does one step without blocking: runs the mail that is due, as one batch, then the default action once if
+   * it is available.
    *
    * @return whether there was any work
    */
@@ -96,21 +75,6 @@ private[pillarbox] final class MailboxProcessor(
       true
     } else ranMail
   }
-
-  /**
-   * As `runMailboxStep`, but if there is no work it sleeps until a mail arrives, and runs that one.
-   *
-   * @return false only if all actions are completed and nothing ran
-   * @throws InterruptedException if interrupted while it waits
-   */
-  @throws[Exception]
-  def runMailboxStepBlocking(): Boolean =
-    if (runMailboxStep()) true
-    else if (loopSuspended) false
-    else {
-      runWhenMailComes()
-      true
-    }
 
   private def enterLoop(): Unit = {
     if (!mailbox.isMailboxThread)
@@ -160,7 +124,7 @@ private[pillarbox] final class MailboxProcessor(
 
   private def runningTimer: PeriodTimer = if (suspension eq null) null else suspension.timer
 
-  /** The time that a mail took is neither idle nor back-pressured. */
+  /** Restarts the timer, since the time that a mail took is neither idle nor back-pressured. */
   private def restartTimer(): Unit = {
     val timer = runningTimer
     if (timer ne null) timer.markStart()
@@ -189,7 +153,7 @@ private[pillarbox] final class MailboxProcessor(
       }
 
   private def sendControlMail(command: ThrowingRunnable, description: String): Unit = mailbox.put(
-    new Mail(command, TaskMailbox.MaxPriority, MailOptions.Urgent, description, TaskActionExecutor.Immediate)
+    new Mail(command, TaskMailbox.MaxPriority, description, isUrgent = true)
   )
 
   /**
@@ -199,44 +163,6 @@ private[pillarbox] final class MailboxProcessor(
    */
   def reportThrowable(error: Throwable): Unit =
     sendControlMail(() => throw error, s"report ${error.getClass.getName}")
-
-  /** Runs the mail that is there now; not what these mails send. */
-  @throws[Exception]
-  def drain(): Unit = mailbox.drain().forEach(mail => mailbox.run(mail))
-
-  /**
-   * Runs all mail to its end, deferrable mail and mail sent by mail included: at the end of input none is
-   * lost.
-   */
-  @throws[Exception]
-  def finish(): Unit = while (mailbox.createBatch()) {
-    var mail = mailbox.tryTakeFromBatch()
-    while (mail ne null) {
-      mailbox.run(mail)
-      mail = mailbox.tryTakeFromBatch()
-    }
-  }
-
-  /** From now on no mail is accepted; what is there can still be run. */
-  def prepareClose(): Unit = if (ownsMailbox) mailbox.quiesce()
-
-  /**
-   * Closes the mailbox and cancels the futures whose mail is left. If some of that fails it goes on, and
-   * throws the first exception with the others suppressed. Without effect if the mailbox belongs to another
-   * processor.
-   */
-  override def close(): Unit = if (ownsMailbox) {
-    val dropped = mailbox.close()
-    if (!dropped.isEmpty) MailboxProcessor.log.debug("Closing the mailbox drops {}", dropped)
-    var failure: Throwable = null
-    dropped.forEach { mail =>
-      try mail.tryCancel()
-      catch {
-        case error: RuntimeException => if (failure eq null) failure = error else failure.addSuppressed(error)
-      }
-    }
-    if (failure ne null) throw failure
-  }
 
   private final class Controller extends MailboxDefaultAction.Controller {
     override def allActionsCompleted(): Unit = MailboxProcessor.this.allActionsCompleted()
@@ -273,8 +199,4 @@ private[pillarbox] final class MailboxProcessor(
       timer.markEnd()
     }
   }
-}
-
-private object MailboxProcessor {
-  private val log = LoggerFactory.getLogger(classOf[MailboxProcessor])
 }

@@ -18,6 +18,6 @@ private[pillarbox] final class PeriodTimer {
     total += System.nanoTime() - since
   }
 
-  /** Nanoseconds of all periods that ended. */
+  /** Nanoseconds of all periods that have ended. */
   def totalNanos: Long = total
 }

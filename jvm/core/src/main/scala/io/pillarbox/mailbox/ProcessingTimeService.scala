@@ -9,7 +9,7 @@ private[pillarbox] trait ProcessingTimeService {
   /** Milliseconds since 1970. It never runs backwards. Any thread. */
   final def currentProcessingTime: Long = processingTimeAt(nanoTime)
 
-  /** Nanoseconds of the same clock from an arbitrary origin, to measure with. Any thread. */
+  /** Nanoseconds of the same clock from an arbitrary origin. Any thread. */
   def nanoTime: Long
 
   /**
@@ -30,27 +30,12 @@ private[pillarbox] trait ProcessingTimeService {
    */
   def schedule(timer: ProcessingTimer, timestampMs: Long): Unit
 
-  /** The timer won't fire; false if it had fired already or was never scheduled. */
+  /** Cancels the timer; false if it had fired already or was never scheduled. */
   def cancel(timer: ProcessingTimer): Boolean
 
-  /** Calls `callback` with its timestamp at that time; the timer that is returned can be cancelled. */
-  final def registerTimer(timestampMs: Long, callback: ProcessingTimeCallback): ProcessingTimer = {
-    val timer = new ProcessingTimer {
-      override def onProcessingTime(timestampMs: Long): Unit = callback.onProcessingTime(timestampMs)
-    }
-    schedule(timer, timestampMs)
-    timer
-  }
-
-  /** Timers that wait. */
+  /** The number of timers that wait. */
   def scheduledTimers: Int
 
-  /** No timer fires any more, and none is taken. Any thread. */
+  /** Ends all timers: none fires any more, and none is taken. Any thread. */
   def close(): Unit
-}
-
-/** A timer of `registerTimer` calls it on the mailbox thread. */
-private[pillarbox] trait ProcessingTimeCallback {
-  @throws[Exception]
-  def onProcessingTime(timestampMs: Long): Unit
 }

@@ -13,8 +13,7 @@ private[pillarbox] abstract class ProcessingTimer {
    * Runs on the mailbox thread, once each time the timer was scheduled, not before its time. What it throws
    * fails the task.
    *
-   * @param timestampMs
-   *   the time it was scheduled for
+   * @param timestampMs the time it was scheduled for
    */
   @throws[Exception]
   def onProcessingTime(timestampMs: Long): Unit

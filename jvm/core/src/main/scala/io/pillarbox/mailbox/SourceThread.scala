@@ -1,22 +1,19 @@
 package io.pillarbox.mailbox
 
 /**
- * Reads an input that may block for long on another thread, and hands its rows to the mailbox thread
- * through a bounded exchange. So mail runs while the input blocks.
+ * Reads an input that may block for long on another thread, and hands its rows to the mailbox thread through
+ * a bounded exchange. So mail runs while the input blocks.
  *
  * Rows arrive in order, none is lost or doubled. An exception of the input is thrown to the mailbox thread
- * after the rows before it. `close`, or an interrupt of either side, ends both.
+ * after the rows before it. `stop` ends both sides.
  *
  * @param input read on the source thread only. A row must stay valid after the next is read: copy it if the
  *   input reuses it
- * @param capacity
- *   rows that may lie in the exchange; when it is full the source thread waits
- * @param executor
- *   through which `onAvailable` is sent
- * @param onAvailable
- *   runs on the mailbox thread when there is something to poll again after `poll` said that there was nothing
- * @param newThread
- *   makes the thread, not started, which runs what it is given
+ * @param capacity the number of rows that may lie in the exchange; when it is full the source thread waits
+ * @param executor sends `onAvailable`
+ * @param onAvailable runs on the mailbox thread when there is something to poll again after `poll` said that
+ *   there was nothing
+ * @param newThread makes the thread, not started, which runs what it is given
  */
 private[pillarbox] final class SourceThread[T <: AnyRef](
     name: String,
@@ -25,17 +22,9 @@ private[pillarbox] final class SourceThread[T <: AnyRef](
     executor: MailboxExecutor,
     onAvailable: Runnable,
     newThread: Runnable => Thread
-) extends AutoCloseable {
+) {
   private val exchange = new InputExchange[T](s"source thread '$name'", capacity, executor, onAvailable)
   private val thread = newThread(() => read())
-
-  def this(
-      name: String,
-      input: Iterator[T],
-      capacity: Int,
-      executor: MailboxExecutor,
-      onAvailable: Runnable
-  ) = this(name, input, capacity, executor, onAvailable, new Thread(_, name))
 
   /**
    * Starts reading. Once.
@@ -54,7 +43,7 @@ private[pillarbox] final class SourceThread[T <: AnyRef](
    */
   def poll(): T = exchange.poll()
 
-  /** Mailbox thread: what `poll` would find. */
+  /** Mailbox thread: tells what `poll` would find. */
   def status: InputStatus = exchange.status
 
   private def read(): Unit =
@@ -81,17 +70,6 @@ private[pillarbox] final class SourceThread[T <: AnyRef](
   def awaitEnd(timeoutMs: Long): Boolean = {
     thread.join(math.max(1L, timeoutMs))
     !thread.isAlive
-  }
-
-  /**
-   * Ends the source thread, interrupting its read, and waits until it has ended. Any thread, more than once.
-   *
-   * @throws InterruptedException if interrupted while waiting; the source thread ends nevertheless
-   */
-  @throws[InterruptedException]
-  override def close(): Unit = {
-    stop()
-    if (Thread.currentThread() ne thread) thread.join()
   }
 }
 

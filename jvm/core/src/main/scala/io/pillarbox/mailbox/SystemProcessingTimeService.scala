@@ -4,10 +4,8 @@ import java.util.concurrent.{Future, RejectedExecutionException, ScheduledThread
 
 /**
  * Processing time by the clock of the machine: the wall clock when the service was made, from there on the
- * monotonic one, so a clock that is set back neither delays nor repeats a timer.
- *
- * However many timers a task has, one wake-up is armed, on a scheduler thread that all tasks of this JVM
- * share.
+ * monotonic one, so a clock that is set back neither delays nor repeats a timer. One wake-up at a time is
+ * armed for a task, on a scheduler thread that all tasks of this JVM share.
  */
 private[pillarbox] final class SystemProcessingTimeService(executor: MailboxExecutor)
     extends MailTimers(executor) {
@@ -33,7 +31,7 @@ private[pillarbox] final class SystemProcessingTimeService(executor: MailboxExec
     armed = Scheduler.schedule(wakeUp, delayNanos(timestampMs), TimeUnit.NANOSECONDS)
   }
 
-  /** Up to the first nanosecond of that millisecond, as a timer must not fire early. */
+  /** Counts to the first nanosecond of that millisecond, as a timer must not fire early. */
   private def delayNanos(timestampMs: Long): Long = {
     val sinceOriginMs = math.max(0L, timestampMs - originMs)
     if (sinceOriginMs > FarAwayMs) TimeUnit.MILLISECONDS.toNanos(FarAwayMs)

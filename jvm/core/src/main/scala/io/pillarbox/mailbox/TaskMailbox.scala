@@ -19,8 +19,7 @@ import scala.annotation.tailrec
  * `put`, `size`, `state`, `runExclusively` and `close` may be called by any thread, everything else by the
  * mailbox thread only, and throws `IllegalStateException` on another.
  *
- * @param firstThread
- *   the thread that takes, until another one takes over
+ * @param firstThread the thread that takes, until another one takes over
  */
 private[pillarbox] final class TaskMailbox(firstThread: Thread) {
   import TaskMailbox._
@@ -30,7 +29,7 @@ private[pillarbox] final class TaskMailbox(firstThread: Thread) {
   private val urgent = new MailList
   private val ordinary = new MailList
 
-  /** Apart from the inbox, whose cache line the senders fight for: a taker of a batch reads only this. */
+  /** A field of its own, apart from the inbox, whose cache line the senders fight for. */
   @volatile private var closed = false
   @volatile private var sampleWanted = true
 
@@ -40,9 +39,7 @@ private[pillarbox] final class TaskMailbox(firstThread: Thread) {
    */
   @volatile private var urgentPut = false
 
-  /**
-   * False is certain: then the batch and both lists are empty, and a turn of the loop need not look at them.
-   */
+  /** False is certain: then the batch and both lists are empty, and the loop need not look at them. */
   private var atHand = false
   private var overtakes = 0
   private var urgentInARow = 0
@@ -86,7 +83,7 @@ private[pillarbox] final class TaskMailbox(firstThread: Thread) {
    */
   def put(mail: Mail): Unit = {
     if (sampleWanted) stamp(mail)
-    if (mail.options.urgent) putUrgent(mail) else inbox.push(mail)
+    if (mail.isUrgent) putUrgent(mail) else inbox.push(mail)
   }
 
   private def putUrgent(mail: Mail): Unit = if (goesIntoBatch) {
@@ -125,7 +122,7 @@ private[pillarbox] final class TaskMailbox(firstThread: Thread) {
     mail
   }
 
-  /** Not for mail that was passed over: that is no longer in the inbox. */
+  /** Waits for new mail; mail that was passed over is no longer in the inbox. */
   @throws[InterruptedException]
   private def awaitMail(): Unit = {
     sleeper.watch(inbox)
@@ -143,46 +140,38 @@ private[pillarbox] final class TaskMailbox(firstThread: Thread) {
    *
    * @throws MailboxClosedException if CLOSED
    */
-  def tryTake(priority: Int): Mail = poll(priority, asSent = false)
-
-  /**
-   * As `tryTake`, but deferrable mail counts with the priority of its sender. For the end of input, where a
-   * deferred mail that is passed over is lost (FLINK-39481).
-   */
-  def tryTakeWithDeferred(priority: Int): Mail = poll(priority, asSent = true)
-
-  private def poll(priority: Int, asSent: Boolean): Mail = {
+  def tryTake(priority: Int): Mail = {
     checkThread()
     checkNotClosed()
-    val first = batch.pollFirst(priority, asSent)
-    if (first ne null) first else pollQueue(priority, asSent)
+    val first = batch.pollFirst(priority)
+    if (first ne null) first else pollQueue(priority)
   }
 
-  private def pollQueue(priority: Int, asSent: Boolean): Mail = {
+  private def pollQueue(priority: Int): Mail = {
     if (urgentPut) {
       urgentPut = false
       absorb()
     }
-    val queued = pollQueued(priority, asSent)
+    val queued = pollQueued(priority)
     if (queued ne null) queued
     else {
       absorb()
-      pollQueued(priority, asSent)
+      pollQueued(priority)
     }
   }
 
   private def hasQueued: Boolean = !ordinary.isEmpty || !urgent.isEmpty
 
   /** Writes what it counts only if that changes: senders read this object at every put. */
-  private def pollQueued(priority: Int, asSent: Boolean): Mail = {
-    val favoured = if (urgentInARow < UrgentBurst) urgent.pollFirst(priority, asSent) else null
+  private def pollQueued(priority: Int): Mail = {
+    val favoured = if (urgentInARow < UrgentBurst) urgent.pollFirst(priority) else null
     if (favoured ne null) {
       urgentInARow += 1
       favoured
     } else {
-      val mail = ordinary.pollFirst(priority, asSent)
+      val mail = ordinary.pollFirst(priority)
       if ((mail ne null) && urgentInARow != 0) urgentInARow = 0
-      if (mail ne null) mail else urgent.pollFirst(priority, asSent)
+      if (mail ne null) mail else urgent.pollFirst(priority)
     }
   }
 
@@ -192,10 +181,7 @@ private[pillarbox] final class TaskMailbox(firstThread: Thread) {
     createBatchHere()
   }
 
-  /**
-   * As `createBatch`, for the loop, which has checked its thread. Without mail two fields are read, one
-   * volatile.
-   */
+  /** Does as `createBatch`, for the loop, which has checked its thread. */
   private[mailbox] def createBatchHere(): Boolean = (atHand || inbox.mayHaveMail) && gatherBatch()
 
   private def gatherBatch(): Boolean =
@@ -280,9 +266,7 @@ private[pillarbox] final class TaskMailbox(firstThread: Thread) {
     mail.run()
   }
 
-  /**
-   * Runs the mail that is there now, as one batch, outside any loop; whether there was any.
-   */
+  /** Runs the mail that is there now, as one batch, outside any loop; returns if there was any. */
   @throws[Exception]
   def runDue(): Boolean = {
     val due = createBatch()
@@ -305,7 +289,7 @@ private[pillarbox] final class TaskMailbox(firstThread: Thread) {
     var mail = reverse(newestFirst, null)
     while (mail ne null) {
       val following = mail.next
-      if (mail.options.urgent) urgent.addLast(mail) else ordinary.addLast(mail)
+      if (mail.isUrgent) urgent.addLast(mail) else ordinary.addLast(mail)
       mail = following
     }
   }
@@ -341,7 +325,7 @@ private[pillarbox] final class TaskMailbox(firstThread: Thread) {
 
 private[pillarbox] object TaskMailbox {
 
-  /** The priority of the task itself and of deferrable mail: only the loop takes it, no operator's yield. */
+  /** The priority of the task itself: only the loop takes its mail, no operator's yield. */
   final val MinPriority = -1
 
   /** The priority of control mail: every taker takes it. */
@@ -350,7 +334,7 @@ private[pillarbox] object TaskMailbox {
   /** The most urgent mails that run in a row while ordinary mail waits. */
   final val UrgentBurst = 64
 
-  /** One mail in so many is measured for latency. */
+  /** One mail of this number is measured for latency. */
   private final val SampleEvery = 32L
 
   /** The life of a mailbox; it only ever goes forward. */

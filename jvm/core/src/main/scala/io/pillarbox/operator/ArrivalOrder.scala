@@ -5,8 +5,8 @@ import io.pillarbox.operator.KeyedSchedule._
 import io.pillarbox.timer.{PolledTimerService, Timer}
 
 /**
- * A stream's rows as they come, under the watermark of the round before; then the timers, under the new one.
- * What a key sees depends on how the input was cut. Mailbox thread only.
+ * Runs a stream's rows as they come, under the watermark of the round before; then the timers, under the new
+ * one. What a key sees depends on how the input was cut. Mailbox thread only.
  */
 private[pillarbox] final class ArrivalOrder[K, R](
     rows: Rows[R],
@@ -19,7 +19,7 @@ private[pillarbox] final class ArrivalOrder[K, R](
   override protected def stepRow(): Step =
     if (!isPending && !rows.advance()) Done
     else {
-      // Not before the row is there: mail of others may have run.
+      // Set after `advance`, which may run mail of other operators.
       clock.recordTimestamp = rows.time
       isPending = !target.tryRow(rows.row, rows.time)
       if (isPending) Refused else Taken

@@ -7,20 +7,17 @@ import io.pillarbox.operator.KeyedSchedule._
 import io.pillarbox.timer.{BatchExecutionInternalTimerService, Timer}
 
 /**
- * The rows of static data, which are sorted by key: one key after the other, each followed by its timers,
- * those that it started with among them. Keys that started with timers and have no rows come last. Mailbox
- * thread only.
+ * Runs the rows of static data, which are sorted by key: one key after the other, each followed by its
+ * timers, those that it started with among them. Keys that started with timers and have no rows come last.
+ * Mailbox thread only.
  *
  * Rows see no watermark, and a timer its own time. With `ties` the rows of a key are sorted by time, and rows
- * and timers run as in [[TimeSortedOrder]]. At the end of a key no timer can be registered any more, for a
+ * and timers run as in [[TimeSortedOrder]]. At the end of a key no timer can be registered any more, since a
  * key that keeps registering would never end.
  *
- * @param keyOf
- *   the key of a row, valid as long as the row
- * @param ties
- *   the order of rows of one key and time, if the rows of a key are sorted by time
- * @param copyRow
- *   of a row that may be used again
+ * @param keyOf the key of a row, valid as long as the row
+ * @param ties the order of rows of one key and time, if the rows of a key are sorted by time
+ * @param copyRow of a row that may be used again
  */
 private[pillarbox] final class BatchOrder[K, R](
     rows: Rows[R],
@@ -37,16 +34,13 @@ private[pillarbox] final class BatchOrder[K, R](
   private var hasKey = false
   private var isEnding = false
 
-  /** True if the current row is still to be processed. */
-  private var hasRow = false
+  /** True if a row has come that the target has not taken. */
+  private[operator] var hasRow = false
 
-  /** Rows of the key that have one time, and that time. */
+  /** The rows of the key that have one time, and that time. */
   private val here = new ArrayDeque[R]
   private var time = Long.MinValue
   private var refused: Timer[K] = _
-
-  /** True if a row has come that the target has not taken. */
-  private[operator] def holdsRow: Boolean = hasRow
 
   override def step(): Step =
     if (refused != null) offer(refused)
@@ -78,7 +72,7 @@ private[pillarbox] final class BatchOrder[K, R](
       if (hasRow) Refused else Taken
     }
 
-  /** Before the rows of a time come the timers before it. */
+  /** Fires the timers before the time of the current row, then offers the rows of that time. */
   private def stepTime(): Step = {
     val due = nextEventTime(KeyedSchedule.before(rows.time))
     if (due != null) offer(due)
@@ -109,9 +103,7 @@ private[pillarbox] final class BatchOrder[K, R](
     } else Refused
   }
 
-  /**
-   * After the rows of the last time come the timers up to it, as after those of any other; then the key ends.
-   */
+  /** Fires the timers up to the time of the last row, then ends the key. */
   private def leaveRows(): Step = {
     val due = if (tieOrder == null) null else nextEventTime(clock.reached)
     if (due != null) offer(due)

@@ -3,8 +3,8 @@ package io.pillarbox.operator
 import io.pillarbox.state.StateClock
 
 /**
- * The times that an operator's state and function live by, in milliseconds since 1970: make it first, give it
- * to the state backend, then to the [[KeyedSchedule]], which keeps it up to date. Mailbox thread only.
+ * The times of the event in progress, in milliseconds since 1970: made first, given to the state backend,
+ * then to the [[KeyedSchedule]], which keeps it up to date. Mailbox thread only.
  */
 private[pillarbox] final class EventClock extends StateClock {
   private var now = StateClock.Unknown
@@ -12,8 +12,8 @@ private[pillarbox] final class EventClock extends StateClock {
   private var record = StateClock.Unknown
 
   /**
-   * How far time has come for the key of the event in progress, all that was before it done with: where keys
-   * have a time each, what a timer sees at least; else the watermark.
+   * The time up to which all events of the key in progress are done with. Where keys have a time each, it is
+   * the least that a timer sees; else it is the watermark.
    */
   private[pillarbox] var reached: Long = StateClock.Unknown
 
@@ -22,12 +22,10 @@ private[pillarbox] final class EventClock extends StateClock {
   /** The watermark that the event in progress sees. */
   override def watermark: Long = seen
 
-  /** Where keys have a time each, others may have rows of the time that this one has come to. */
+  /** Stays before the time that this key has reached: other keys may still have rows of that time. */
   override def cleanupWatermark: Long = math.min(seen, KeyedSchedule.before(reached))
 
-  /**
-   * The time of the row or event-time timer in progress; a processing-time timer has a time of another clock.
-   */
+  /** The time of the row or event-time timer in progress; unknown for a timer of another clock. */
   override def recordTimestamp: Long = record
 
   private[pillarbox] def processingTime_=(time: Long): Unit = now = time
@@ -36,7 +34,7 @@ private[pillarbox] final class EventClock extends StateClock {
 
   private[pillarbox] def recordTimestamp_=(time: Long): Unit = record = time
 
-  /** All events see this watermark from now on. */
+  /** Makes all events see this watermark from now on. */
   private[pillarbox] def advanceTo(watermark: Long): Unit = {
     seen = watermark
     reached = watermark

@@ -7,11 +7,10 @@ import io.pillarbox.api.{State, StateDescriptor}
 import io.pillarbox.state.{KeyedStateBackend, StateNames}
 
 /**
- * What a function is told and gets when it is opened: its states by name, in the order in which it asked for
+ * Gives a function its states when it is opened, and keeps them by name in the order in which it asked for
  * them.
  *
- * @param shown
- *   a key as the function sees it, for its listeners of expired values
+ * @param shown shows a key as the function sees it, for its listeners of expired values
  */
 private[pillarbox] final class FunctionStates[K](
     override val operatorName: String,
@@ -42,6 +41,6 @@ private[pillarbox] final class FunctionStates[K](
     name -> descriptor
   }.toMap
 
-  /** Removes what the current key has in them. */
+  /** Removes what the current key has in the function's states. */
   def clear(): Unit = handles.valuesIterator.foreach(_._2.clear())
 }

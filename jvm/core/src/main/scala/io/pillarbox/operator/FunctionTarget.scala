@@ -6,13 +6,11 @@ import io.pillarbox.state.KeyedStateBackend
 import io.pillarbox.timer.{InternalTimerService, Timer}
 
 /**
- * Calls a keyed process function with the right key, timestamp and output, at once. It never refuses. The
+ * Calls a keyed process function with the right key, timestamp and output. It takes all that it is given. The
  * contexts and the collector are made once, not for every row. Mailbox thread only.
  *
- * @param states
- *   that the function got when it was opened
- * @param view
- *   how the function sees keys and rows
+ * @param states the states that the function got when it was opened
+ * @param view shows keys and rows as the function sees them
  */
 private[pillarbox] final class FunctionTarget[K, R, FK, IN, OUT](
     function: KeyedProcessFunction[FK, IN, OUT],
@@ -83,19 +81,12 @@ private[pillarbox] final class FunctionTarget[K, R, FK, IN, OUT](
 
 private[pillarbox] object FunctionTarget {
 
-  /** Rows and keys as the operator has them, and as a function is given them. */
+  /** Turns the operator's rows and keys into those of the function. */
   trait View[K, R, FK, IN] {
 
     /** The key of a row; may be one object for all rows. */
     def keyOf(row: R): K
     def key(key: K): FK
     def input(row: R): IN
-  }
-
-  /** A function is given the very rows and keys. */
-  private[operator] def plain[K, R](keySelector: R => K): View[K, R, K, R] = new View[K, R, K, R] {
-    override def keyOf(row: R): K = keySelector(row)
-    override def key(key: K): K = key
-    override def input(row: R): R = row
   }
 }

@@ -9,14 +9,14 @@ import io.pillarbox.api.{TimeDomain, TimerService}
 import io.pillarbox.state.{KeyedStateBackend, Namespace, StateClock}
 import io.pillarbox.timer.InternalTimerService
 
-/** The clocks and timers that a function sees: those of the void namespace. */
+/** The clocks and the timers of the void namespace, as a function sees them. */
 private[operator] final class FunctionTimers(
     internal: InternalTimerService[_],
     clock: StateClock,
     backend: KeyedStateBackend[_]
 ) extends TimerService {
 
-  /** On the owner's thread only, while a key is set. */
+  /** Checks that this is the owner's thread and that a key is set. */
   private def own: InternalTimerService[_] = {
     backend.checkAccess()
     internal

@@ -3,8 +3,8 @@ package io.pillarbox.operator
 import io.pillarbox.timer.Timer
 
 /**
- * What a [[KeyedSchedule]] gives rows and timers to, in the order in which each key has to see them: a
- * function, or frames for a function elsewhere. Mailbox thread only.
+ * Takes the rows and timers of a [[KeyedSchedule]] in the order in which each key has to see them: a
+ * function, or frames for a function in another process. Mailbox thread only.
  *
  * The schedule's [[EventClock]] tells the times of what is given. A target answers at once, or later, by
  * mail: it takes what there is room for and refuses the rest, which is offered again. Order is promised for
@@ -13,17 +13,15 @@ import io.pillarbox.timer.Timer
 private[pillarbox] trait KeyedTarget[K, R] {
 
   /**
-   * Whether it fires timers by itself: those that are set by what it has been given, up to the
-   * horizon, between the rows of their key if keys have a time each; and all that a key of a batch has, at
-   * its end.
+   * True if it fires timers by itself: those that are set by what it has been given, up to the horizon, and
+   * between the rows of their key if keys have a time each; in a batch, all that a key has at its end.
    */
   def firesWithin: Boolean
 
   /**
-   * Takes a row of whichever key.
+   * Takes a row of any key.
    *
-   * @return
-   *   false if there is no room: nothing was taken
+   * @return false if there is no room: nothing was taken
    */
   def tryRow(row: R, time: Long): Boolean
 
@@ -41,17 +39,16 @@ private[pillarbox] trait KeyedTarget[K, R] {
    */
   def tryTimer(timer: Timer[K], horizon: Long): Boolean
 
-  /** In a batch: a key begins, whose timers are those that it starts with. */
+  /** Begins a key of a batch, whose timers are those that it starts with. */
   def startKey(key: K): Unit
 
-  /** In a batch: no more rows of the key. What it keeps is dropped when its last timer has fired. */
+  /** Ends the rows of a key of a batch. Its state is dropped when its last timer has fired. */
   def tryEndKey(key: K): Boolean
 
   /**
-   * What was taken is to be answered before anything else is given: rows, state and timers as they then are.
+   * Asks to answer what was taken before anything else is given: rows, state and timers as they then are.
    *
-   * @param horizon
-   *   as for a timer
+   * @param horizon as for a timer
    */
   def settle(horizon: Long): Unit
 

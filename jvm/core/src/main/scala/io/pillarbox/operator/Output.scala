@@ -9,13 +9,13 @@ private[pillarbox] trait Output[OUT] {
   /** @param timestamp in milliseconds since 1970, [[Output.NoTimestamp]] if the row has none */
   def collect(value: OUT, timestamp: Long): Unit
 
-  /** A row for a side output; an owner that does not know the tag drops it. */
+  /** Takes a row for a side output; an owner that does not know the tag drops it. */
   def collect[X](tag: OutputTag[X], value: X, timestamp: Long): Unit
 
-  /** A timer is about to fire: for owners that count them. */
+  /** Tells that a timer is about to fire, for owners that count them. */
   def fired(kind: TimeDomain): Unit = ()
 
-  /** No row with a timestamp up to `timestamp` follows, except those of late rows. */
+  /** Tells that no row with a timestamp up to `timestamp` follows, except late rows. */
   def emitWatermark(timestamp: Long): Unit
 }
 

@@ -4,9 +4,8 @@ package io.pillarbox.operator
 private[pillarbox] trait Rows[R] {
 
   /**
-   * Goes on to the next row; false if there is none, for now or for ever. The row before is not valid any
-   * more, so this is never called while that is still to be processed. Mail of other operators may run
-   * meanwhile.
+   * Goes on to the next row; false if there is none, for now or for ever. The row before is no longer valid,
+   * so it must have been processed. Mail of other operators may run meanwhile.
    */
   def advance(): Boolean
 

@@ -5,8 +5,8 @@ import io.pillarbox.operator.KeyedSchedule._
 import io.pillarbox.timer.{PolledTimerService, Timer}
 
 /**
- * What the orders of streams have in common. A round is what a micro-batch is made of: the rows; when they
- * are all done with, the watermark moves, and the timers that are due fire, until none is.
+ * The common part of the orders of streams. A round is a micro-batch: its rows; when all are done with, the
+ * watermark moves, and the timers that are due fire, until none is.
  */
 private[pillarbox] abstract class StreamOrder[K, R](
     protected val timers: PolledTimerService[K],
@@ -23,10 +23,8 @@ private[pillarbox] abstract class StreamOrder[K, R](
   /**
    * Begins a round, or widens the one in progress.
    *
-   * @param watermark
-   *   event-time timers up to it are due; `Long.MinValue` for none
-   * @param processingTime
-   *   the same of processing-time timers
+   * @param watermark event-time timers up to it are due; `Long.MinValue` for none
+   * @param processingTime processing-time timers up to it are due; `Long.MinValue` for none
    */
   final def advance(watermark: Long, processingTime: Long): Unit = {
     this.watermark = math.max(this.watermark, watermark)
@@ -47,7 +45,7 @@ private[pillarbox] abstract class StreamOrder[K, R](
   /** Offers what is next in event time up to the watermark; `Done` if nothing is. */
   protected def stepEventTime(watermark: Long): Step
 
-  /** The rows are done with: the watermark moves. */
+  /** Called when the rows are done with: moves the watermark. */
   protected def leaveRows(watermark: Long): Unit
 
   /** Sets the watermark that an event-time timer sees. */

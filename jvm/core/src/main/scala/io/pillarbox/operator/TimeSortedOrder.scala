@@ -7,12 +7,11 @@ import io.pillarbox.operator.KeyedSchedule._
 import io.pillarbox.timer.{PolledTimerService, Timer}
 
 /**
- * A stream's rows wait until the watermark has reached them. Then they and the event-time timers run in the
+ * Keeps a stream's rows until the watermark has reached them. Then they and the event-time timers run in the
  * order of time: all rows of a time t, which see t - 1; then the watermark is t, and the timers of the key up
- * to t fire. So what a key sees depends on its rows alone, however the input was cut. Mailbox thread only.
+ * to t fire. What a key sees depends on its rows alone, however the input was cut. Mailbox thread only.
  *
- * @param keyOf
- *   the key of a row, valid as long as the row
+ * @param keyOf the key of a row, valid as long as the row
  */
 private[pillarbox] final class TimeSortedOrder[K, R](
     rows: Rows[R],
@@ -27,7 +26,7 @@ private[pillarbox] final class TimeSortedOrder[K, R](
   private var here = new ArrayList[R]
   private var taken = 0
 
-  /** What stands for them, or is the first timer of their time. */
+  /** The timer that stands for these rows, or the first timer of their time. */
   private var head: Timer[K] = _
 
   override protected def stepRow(): Step =

@@ -8,10 +8,10 @@ import io.pillarbox.state.{KeyedStateBackend, Namespace, StateNames}
 import io.pillarbox.timer.{InternalTimerService, Timer}
 
 /**
- * Rows that wait in keyed state for the watermark: a list for each key and time, and a timer that stands for
- * it. Mailbox thread only.
+ * Keeps rows in keyed state until the watermark reaches them: a list for each key and time, and a timer that
+ * stands for it. Mailbox thread only.
  *
- * @param order of rows of one key and time; if it goes by what they contain, the result does not depend on
+ * @param order sorts rows of one key and time; if it goes by what they contain, the result does not depend on
  *   how the input was cut
  */
 private[pillarbox] final class WaitingRows[K, R](

@@ -5,7 +5,7 @@ import java.util.{Arrays, Comparator}
 import IndexedHeap.NoHandle
 
 /**
- * A heap with set semantics by `equals`, in arrays: what the two heap queue sets have in common. A `HashSet`
+ * The common part of the two heap queue sets: a heap with set semantics by `equals`, in arrays. A `HashSet`
  * beside the heap would take an object an element, and doesn't lead from an equal element to the handle.
  *
  * Beside the heap stands an open-addressing table with linear probing, at most half full. A slot is one
@@ -75,7 +75,6 @@ private[queue] abstract class HeapElementSet[T >: Null <: Prioritized](
         finally heapify()
     }
 
-  /** Removes all elements. */
   final def clear(): Unit = {
     changes += 1
     clearHeap()
@@ -117,7 +116,7 @@ private[queue] abstract class HeapElementSet[T >: Null <: Prioritized](
     handle
   }
 
-  /** The handle of an element that is new in the set, not in the order yet; `NoHandle` for a duplicate. */
+  /** Returns the handle of a new element, which is not in the order yet; `NoHandle` for a duplicate. */
   private def enter(element: T): Int = {
     val hash = spread(element.hashCode)
     val slot = find(element, hash)
@@ -143,7 +142,7 @@ private[queue] abstract class HeapElementSet[T >: Null <: Prioritized](
     wasTop
   }
 
-  /** The slot that holds an element equal to `element`, or the empty one where it belongs. */
+  /** Returns the slot that holds an element equal to `element`, or the empty one where it belongs. */
   private def find(element: T, hash: Int): Int = {
     val slots = table
     val mask = slots.length - 1
@@ -194,7 +193,7 @@ private[queue] abstract class HeapElementSet[T >: Null <: Prioritized](
 
   private def entryOf(hash: Int, handle: Int): Int = (hash & -table.length) | (handle + 1)
 
-  /** Handles grow only when all are in use. */
+  /** Called when all handles are in use. */
   private def rehash(size: Int): Unit = {
     table = new Array[Int](size)
     var handle = 0
@@ -222,6 +221,6 @@ private[queue] object HeapElementSet {
     mixed ^ (mixed >>> 15)
   }
 
-  /** More than the greatest handle + 1, at least twice as many slots as handles, and a power of two. */
+  /** Returns a power of two, at least twice the number of handles. */
   private def tableSizeFor(capacity: Int): Int = Integer.highestOneBit(math.max(capacity, 8) - 1) << 2
 }

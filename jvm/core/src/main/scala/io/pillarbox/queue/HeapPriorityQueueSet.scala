@@ -37,7 +37,7 @@ private[pillarbox] final class HeapPriorityQueueSet[T >: Null <: Prioritized](
     if (!keyGroupRange.contains(keyGroup)) KeyGroupCheck.refuse(keyGroup, keyGroupRange, element)
   }
 
-  /** A counting sort of the live handles by key group. */
+  /** Sorts the live handles by key group, by counting. */
   private def indexByKeyGroup(): KeyGroupIndex = {
     val starts = new Array[Int](keyGroupRange.size + 1)
     val groups = new Array[Short](handleLimit)

@@ -35,7 +35,7 @@ private[queue] abstract class IndexedHeap(initialCapacity: Int, hasTieBreak: Boo
 
   protected final def entryCount: Int = count
 
-  /** Handles in use or free are all below this. */
+  /** The bound below which all handles, in use or free, are. */
   protected final def handleLimit: Int = handleEnd
 
   protected final def handleCapacity: Int = positions.length
@@ -43,10 +43,6 @@ private[queue] abstract class IndexedHeap(initialCapacity: Int, hasTieBreak: Boo
   protected final def isLive(handle: Int): Boolean = positions(handle) > 0
 
   protected final def topHandle: Int = if (count == 0) NoHandle else handles(1)
-
-  protected final def isTop(handle: Int): Boolean = positions(handle) == 1
-
-  protected final def contains(handle: Int): Boolean = handle >= 0 && handle < handleEnd && isLive(handle)
 
   /** A handle for a new entry that is not in the order yet: `place` or `heapify` must follow. */
   protected final def allocate(): Int = {
@@ -233,9 +229,7 @@ private[queue] abstract class IndexedHeap(initialCapacity: Int, hasTieBreak: Boo
 private[queue] object IndexedHeap {
   final val NoHandle = -1
 
-  /**
-   * Free handles are a list threaded through the positions: the next one, negated and moved off -1, 0 and up.
-   */
+  /** The free handles form a list in the positions: the next one, negated and moved off -1, 0 and up. */
   private final val FreeOffset = 2
   private final val MinCapacity = 8
   private final val RetainedCapacity = 1 << 16

@@ -11,17 +11,13 @@ package io.pillarbox.queue
  */
 private[pillarbox] trait InternalPriorityQueue[T <: Prioritized] {
 
-  /**
-   * Removes and returns the first element, or `null` if there is none. The object that the last `peek` gave.
-   */
+  /** Removes and returns the first element, the object that `peek` gives, or `null` if there is none. */
   def poll(): T
 
   /** The first element, or `null` if there is none. */
   def peek(): T
 
-  /**
-   * Adds `element`, unless the queue is a set and holds it already. True if the head changed, or may have.
-   */
+  /** Adds `element`, unless the queue is a set and holds it. True if the head changed, or may have. */
   def add(element: T): Boolean
 
   /** Removes `element` if it is there. True if the head changed, or may have. */
@@ -32,18 +28,12 @@ private[pillarbox] trait InternalPriorityQueue[T <: Prioritized] {
   /** The number of elements. A queue over a byte store may have to count them. */
   def size: Int
 
-  /**
-   * Adds all; cheaper than one by one where the queue can build its order in bulk. `null` is an empty
-   * collection.
-   */
+  /** Adds all; cheaper than one by one where the order can be built in bulk. `null` counts as empty. */
   def addAll(elements: Iterable[T]): Unit
 
   /** Every element once, in no order. An element that comes or goes meanwhile may or may not be seen. */
   def iterator: CloseableIterator[T]
 
-  /**
-   * Writes whatever the queue holds back to the storage below it: call it before a checkpoint of that
-   * storage.
-   */
+  /** Writes all changes to the storage below the queue: call it before a checkpoint of that storage. */
   def flush(): Unit = ()
 }

@@ -2,7 +2,7 @@ package io.pillarbox.queue
 
 import io.pillarbox.state.KeyGroupRange
 
-/** The one wording of "this key group is not here". */
+/** Refuses key groups that are not of this partition. */
 private[queue] object KeyGroupCheck {
 
   def check(keyGroup: Int, range: KeyGroupRange, what: Any): Unit =

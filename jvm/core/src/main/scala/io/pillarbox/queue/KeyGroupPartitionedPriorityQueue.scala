@@ -1,7 +1,5 @@
 package io.pillarbox.queue
 
-import java.util.Comparator
-
 import io.pillarbox.state.KeyGroupRange
 
 /**
@@ -21,36 +19,35 @@ private[pillarbox] final class KeyGroupPartitionedPriorityQueue[T >: Null <: Pri
 
   private val subQueues =
     Array.tabulate(keyGroupRange.size)(i => new SubQueue[T](i, subQueueFor(keyGroupRange.start + i)))
-  private val order = new HeapPriorityQueue[SubQueue[T]](HeadOrder, keyGroupRange.size)
-  order.addAll(subQueues)
+  private val order = new HeadOrder[T](subQueues)
 
-  override def peek(): T = order.peek().elements.peek()
+  override def peek(): T = order.first.elements.peek()
 
   override def poll(): T = {
-    val first = order.peek()
+    val first = order.first
     val element = first.elements.poll()
-    if (element != null) moved(first)
+    if (element != null) order.refresh(first)
     element
   }
 
   override def add(element: T): Boolean = {
     val target = subQueueOf(element)
     target.elements.add(element) && {
-      moved(target)
-      order.peek() eq target
+      order.refresh(target)
+      order.first eq target
     }
   }
 
   override def remove(element: T): Boolean = {
     val target = subQueueOf(element)
-    val held = order.peek() eq target
+    val held = order.first eq target
     target.elements.remove(element) && {
-      moved(target)
+      order.refresh(target)
       held
     }
   }
 
-  override def isEmpty: Boolean = order.peek().elements.isEmpty
+  override def isEmpty: Boolean = order.first.elements.isEmpty
 
   override def size: Int = subQueues.foldLeft(0)((sum, queue) => sum + queue.elements.size)
 
@@ -58,7 +55,7 @@ private[pillarbox] final class KeyGroupPartitionedPriorityQueue[T >: Null <: Pri
     val byQueue = more.groupBy(subQueueOf)
     byQueue.foreach { case (target, elements) =>
       target.elements.addAll(elements)
-      moved(target)
+      order.refresh(target)
     }
   }
 
@@ -99,11 +96,6 @@ private[pillarbox] final class KeyGroupPartitionedPriorityQueue[T >: Null <: Pri
     if (!keyGroupRange.contains(keyGroup)) KeyGroupCheck.refuse(keyGroup, keyGroupRange, element)
     subQueues(keyGroup - keyGroupRange.start)
   }
-
-  private def moved(queue: SubQueue[T]): Unit = {
-    queue.refresh()
-    order.adjustModifiedElement(queue)
-  }
 }
 
 private object KeyGroupPartitionedPriorityQueue {
@@ -112,12 +104,10 @@ private object KeyGroupPartitionedPriorityQueue {
   private final class SubQueue[T >: Null <: Prioritized](
       val index: Int,
       val elements: InternalPriorityQueue[T]
-  ) extends HeapPriorityQueueElement {
-    private var headPriority = Long.MaxValue
+  ) {
+    var headPriority = Long.MaxValue
     var hasHead = false
     refresh()
-
-    override def priority: Long = headPriority
 
     def refresh(): Unit = {
       val head = elements.peek()
@@ -126,13 +116,26 @@ private object KeyGroupPartitionedPriorityQueue {
     }
   }
 
-  /**
-   * Among equal heads: an empty queue after one whose head has the greatest priority there is; then key
-   * groups.
-   */
-  private object HeadOrder extends Comparator[SubQueue[_]] {
-    override def compare(one: SubQueue[_], other: SubQueue[_]): Int =
-      if (one.hasHead != other.hasHead) { if (one.hasHead) -1 else 1 }
-      else Integer.compare(one.index, other.index)
+  /** The heap of the sub-queues; the handle of each is its index. */
+  private final class HeadOrder[T >: Null <: Prioritized](queues: Array[SubQueue[T]])
+      extends IndexedHeap(queues.length, hasTieBreak = true) {
+    queues.foreach(queue => append(allocate(), queue.headPriority))
+    heapify()
+
+    /** The queue with the first element, or an empty one if all are. */
+    def first: SubQueue[T] = queues(topHandle)
+
+    /** Moves a queue whose head may have changed to its new place. */
+    def refresh(queue: SubQueue[T]): Unit = {
+      queue.refresh()
+      adjust(queue.index, queue.headPriority)
+    }
+
+    /** Puts a queue with a head of the greatest priority before an empty one; then it goes by key group. */
+    override protected def compareTies(handle: Int, other: Int): Int =
+      if (queues(handle).hasHead != queues(other).hasHead) { if (queues(handle).hasHead) -1 else 1 }
+      else Integer.compare(handle, other)
+
+    override protected def handlesGrew(capacity: Int): Unit = ()
   }
 }

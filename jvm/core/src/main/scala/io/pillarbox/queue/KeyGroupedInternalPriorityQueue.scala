@@ -1,9 +1,6 @@
 package io.pillarbox.queue
 
-/**
- * A queue whose elements belong to key groups, so that they can be snapshot and moved one key group at a
- * time.
- */
+/** A queue whose elements belong to key groups, to be snapshot and moved a key group at a time. */
 private[pillarbox] trait KeyGroupedInternalPriorityQueue[T <: Prioritized] extends InternalPriorityQueue[T] {
 
   /**

@@ -16,17 +16,17 @@ private[pillarbox] object OrderPreserving {
 
   def readInt(in: InputView): Int = in.readInt() ^ Int.MinValue
 
-  /** An unsigned number of `width` bytes (1 or 2): the key group in front of every key. */
+  /** Writes an unsigned number of `width` bytes (1 or 2): the key group in front of every key. */
   def writeKeyGroup(keyGroup: Int, width: Int, out: OutputView): Unit =
     if (width == 1) out.writeByte(keyGroup) else out.writeShort(keyGroup)
 
   /**
-   * How many bytes a key group takes in a key: 1 for up to 128 key groups, else 2. By their number, not by
-   * the one at hand, so that all keys of a state agree.
+   * The number of bytes of a key group in a key: 1 for up to 128 key groups, else 2, so that all keys of a
+   * state agree.
    */
   def keyGroupWidth(maxKeyGroups: Int): Int = if (maxKeyGroups <= 128) 1 else 2
 
-  /** The smallest key of a key group; of the one after the last: the end of all keys. */
+  /** The smallest key of a key group; for the group after the last, the end of all keys. */
   def keyGroupStart(keyGroup: Int, width: Int): Array[Byte] = {
     val out = new OutputView(width)
     writeKeyGroup(keyGroup, width, out)

@@ -1,8 +1,7 @@
 package io.pillarbox.queue
 
 /**
- * A set of byte strings in unsigned lexicographic order: what a queue needs of RocksDB, and of anything like
- * it.
+ * A set of byte strings in unsigned lexicographic order: the part of RocksDB that a queue needs.
  *
  * Writes may be held back until `flush`; a `scan` sees every write made before it. Keys that are passed in
  * must not be changed afterwards. Used by one thread. A storage that fails throws
@@ -23,7 +22,7 @@ private[pillarbox] trait OrderedByteStore {
   def flush(): Unit
 
   /**
-   * The keys from `from` (included) to `until` (excluded) as they are now: later writes don't show.
+   * Returns the keys from `from` (included) to `until` (excluded) as they are now: later writes don't show.
    *
    * Never reads a key, or the trace of a deleted key, outside of these bounds.
    */

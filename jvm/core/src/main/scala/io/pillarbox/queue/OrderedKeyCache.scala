@@ -3,15 +3,15 @@ package io.pillarbox.queue
 import java.util.Arrays
 
 /**
- * A bounded sorted array of keys, the smallest first, each with a mark whether the store has it too. A
+ * A bounded sorted array of keys, the smallest first, each with a mark that tells if the store has it too. A
  * `TreeMap` would take an object a key and compare whole keys all the way down.
  *
  * Beside every key stands its first eight bytes after the key group as a number that compares as they do, so
  * that a search reads one primitive array, and keys only where those are equal. The keys sit in the middle of
  * the arrays: taking the first is a step of an index, and an insert moves the shorter side.
  *
- * @param limit how many keys it may hold; one more for the moment between an insert and `removeLast`
- * @param keyOffset how many bytes all keys have in common at their start
+ * @param limit the number of keys it may hold; one more for the moment between an insert and `removeLast`
+ * @param keyOffset the number of bytes that all keys have in common at their start
  */
 private[queue] final class OrderedKeyCache(limit: Int, keyOffset: Int) {
   private var keys = new Array[Array[Byte]](math.min(limit + 1, OrderedKeyCache.FirstLength))
@@ -35,7 +35,7 @@ private[queue] final class OrderedKeyCache(limit: Int, keyOffset: Int) {
 
   def apply(index: Int): Array[Byte] = keys(start + index)
 
-  /** The index of `key`, or `-(index where it belongs) - 1`, as `Arrays.binarySearch` has it. */
+  /** The index of `key`, or `-(index where it belongs) - 1`, as in `Arrays.binarySearch`. */
   def search(key: Array[Byte]): Int = {
     val lead = OrderPreserving.leadOf(key, keyOffset)
     var low = 0

@@ -19,7 +19,7 @@ private[queue] final class PolledKeys(store: OrderedByteStore, rangeLimit: Int) 
   private var smallest: Array[Byte] = _
   private var greatest: Array[Byte] = _
 
-  /** Notes a key that the store has. */
+  /** Adds a key that the store has. */
   def add(key: Array[Byte]): Unit = {
     if (count < SingleLimit) single(count) = key
     if (count == 0 || Arrays.compareUnsigned(key, smallest) < 0) smallest = key
@@ -28,7 +28,7 @@ private[queue] final class PolledKeys(store: OrderedByteStore, rangeLimit: Int) 
     if (count >= rangeLimit) deleteAll()
   }
 
-  /** Deletes what was polled, if any of it is at or above `key`. */
+  /** Deletes the polled keys, if any of them is at or above `key`. */
   def deleteFrom(key: Array[Byte]): Unit =
     if (count > 0 && Arrays.compareUnsigned(greatest, key) >= 0) deleteAll()
 
@@ -45,6 +45,6 @@ private[queue] final class PolledKeys(store: OrderedByteStore, rangeLimit: Int) 
 
 private object PolledKeys {
 
-  /** Up to so many a range delete, which every later read has to look at, is not worth it. */
+  /** Up to this number, deletes cost less than a range delete, which every later read has to look at. */
   private final val SingleLimit = 16
 }

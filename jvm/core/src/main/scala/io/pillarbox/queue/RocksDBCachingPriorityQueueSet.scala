@@ -6,8 +6,8 @@ import io.pillarbox.api.{InputView, OutputView}
  * The queue of one key group over an ordered byte store, with its smallest elements in a bounded cache.
  *
  * A key in the store is the key group, then the element's order-preserving bytes; a duplicate is an element
- * with the same bytes. The one invariant that everything rests on: '''the cache holds exactly the elements
- * below `coverageEnd`'''. So
+ * with the same bytes. All rests on one invariant: '''the cache holds exactly the elements below
+ * `coverageEnd`'''. So
  *   - an add or remove below it needs no read to know whether the element is there, and one above it can't
  *     change the head while the cache is not empty;
  *   - `coverageEnd` is also where reading goes on, past the tombstones of all that was polled: it only moves
@@ -15,16 +15,16 @@ import io.pillarbox.api.{InputView, OutputView}
  *     unseen;
  *   - the store is read only when the cache is empty and does not cover everything.
  *
- * Elements that come and go within the cache never reach the store: what it lacks is written when evicted,
- * and by [[flush]], which must come before a checkpoint of the store; so are the deletes of what was polled.
- * Writes are batched by the store.
+ * Elements that come and go within the cache never reach the store. Those that it lacks are written when
+ * evicted, and by [[flush]], which must come before a checkpoint of the store; so are the deletes of polled
+ * elements. Writes are batched by the store.
  *
  * Elements handed out are read from bytes: they share nothing with the objects that were added.
  *
  * @param keyGroupWidth bytes of the key group in front of every key, see [[OrderPreserving.keyGroupWidth]]
- * @param cacheCapacity how many elements the cache holds at most, at least 1
- * @param rangeDeleteAfter
- *   polled elements are deleted from the store at the latest when there are so many, as one range
+ * @param cacheCapacity the most elements that the cache holds, at least 1
+ * @param rangeDeleteAfter the number of polled elements at which they are deleted from the store, as one
+ *   range
  */
 private[pillarbox] final class RocksDBCachingPriorityQueueSet[T >: Null <: Prioritized](
     keyGroup: Int,
@@ -46,7 +46,7 @@ private[pillarbox] final class RocksDBCachingPriorityQueueSet[T >: Null <: Prior
   private val output = new OutputView(64)
   private val input = new InputView
 
-  /** All elements below this key are in the cache; `groupEnd`: all. */
+  /** All elements below this key are in the cache; `groupEnd` means all. */
   private var coverageEnd = OrderPreserving.keyGroupStart(keyGroup, keyGroupWidth)
   private var head: T = null
 
@@ -149,13 +149,13 @@ private[pillarbox] final class RocksDBCachingPriorityQueueSet[T >: Null <: Prior
 
   private def evictLast(): Unit = {
     coverageEnd = cache.last
-    // What was polled must not be seen again behind the new end, nor its delete hit what is written now.
+    // A polled key must not be seen again behind the new end, nor its delete hit a key that is written now.
     polled.deleteFrom(coverageEnd)
     if (!cache.isStored(cache.size - 1)) store.put(coverageEnd)
     cache.removeLast()
   }
 
-  /** True if there is a first element; it is in the cache then. */
+  /** True if there is a first element, which is in the cache then. */
   private def fillCache(): Boolean = {
     if (cache.isEmpty && (coverageEnd ne groupEnd)) refill()
     !cache.isEmpty
@@ -166,13 +166,13 @@ private[pillarbox] final class RocksDBCachingPriorityQueueSet[T >: Null <: Prior
     try coverageEnd = readInto(cache, rest)
     catch {
       case failure: Throwable =>
-        // Keys beyond what is covered must not stay in the cache.
+        // The cache must not keep keys that are not covered.
         while (!cache.isEmpty) cache.removeLast()
         throw failure
     } finally rest.close()
   }
 
-  /** Reads keys until the cache is full; where what it covers then ends. */
+  /** Reads keys until the cache is full; returns the end of its coverage. */
   private def readInto(cache: OrderedKeyCache, rest: OrderedByteCursor): Array[Byte] = {
     var more = rest.advance()
     while (more && cache.size < cacheCapacity) {

@@ -8,14 +8,13 @@ import org.rocksdb.ColumnFamilyHandle
  * A column family of a database as an ordered set of keys; the values are empty.
  *
  * Writes wait on the heap and reach the database in one batch, in order: all of them when `limitBytes` are
- * full and at `flush`, those of the key groups that a scan is about before it. Scans have an upper bound, so
- * they never walk through what other key groups deleted. The database stays the caller's, who closes it after
- * the last use of this.
+ * full and at `flush`, those of the scanned key groups before a scan. Scans have an upper bound, so they
+ * never walk through deletes of other key groups. The caller owns the database, and closes it after the last
+ * use of this.
  *
- * @param limitBytes
- *   how much may wait, about
- * @param keyGroupWidth how many bytes (1 or 2) of a key name its group, see
- *   [[OrderPreserving.keyGroupWidth]]; counts for speed only
+ * @param limitBytes the bytes that may wait, about
+ * @param keyGroupWidth the bytes (1 or 2) of a key's group, see [[OrderPreserving.keyGroupWidth]]; matters
+ *   for speed only
  */
 private[pillarbox] final class RocksDBOrderedByteStore(
     database: RocksDBStore,
@@ -47,8 +46,8 @@ private[pillarbox] final class RocksDBOrderedByteStore(
 private[pillarbox] object RocksDBOrderedByteStore {
 
   /**
-   * About 34,000 timers with short keys: the more come at a time, the nearer neighbours are, and the cheaper
-   * each is.
+   * Holds about 34,000 timers with short keys: the more come at a time, the nearer neighbours are, and the
+   * cheaper each is.
    */
   val DefaultLimitBytes: Int = 2 << 20
 }

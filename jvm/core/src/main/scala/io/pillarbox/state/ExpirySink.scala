@@ -10,6 +10,6 @@ private[pillarbox] trait ExpirySink {
 
 private[pillarbox] object ExpirySink {
 
-  /** Doesn't care. */
+  /** Ignores it. */
   val None: ExpirySink = (_, _, _, _) => ()
 }

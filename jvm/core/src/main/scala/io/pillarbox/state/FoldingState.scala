@@ -52,7 +52,7 @@ private[state] final class FoldedAggregatingState[IN, ACC, OUT](
 
 private[state] object FoldingState {
 
-  /** The handle of `descriptor`, given the handle on what is kept. */
+  /** Returns the handle of `descriptor`, given the handle on its kept value. */
   def over(kept: State, descriptor: StateDescriptor[_]): State = Folding.of(descriptor) match {
     case reduce: ReduceFunction[t] =>
       new FoldedReducingState(kept.asInstanceOf[ValueState[t]], descriptor, reduce)

@@ -7,7 +7,7 @@ import scala.jdk.CollectionConverters._
 
 import io.pillarbox.api.ListState
 
-/** A list whose elements are Scala's collections inside, and Java's outside. */
+/** A list with Scala's collections on the inside, and Java's on the outside. */
 private[pillarbox] trait IteratedList[T] extends ListState[T] {
 
   /**
@@ -28,7 +28,7 @@ private[pillarbox] trait IteratedList[T] extends ListState[T] {
 
   override final def update(values: java.lang.Iterable[_ <: T]): Unit = replaceBy(taken(values))
 
-  /** What is no collection may give its elements only once, or be this very list. */
+  /** Copies an iterable that may give its elements only once, or may be this very list. */
   private def taken(values: java.lang.Iterable[_ <: T]): Iterable[T] = values match {
     case several: util.Collection[_] => several.asInstanceOf[util.Collection[T]].asScala
     case _ => Objects.requireNonNull(values, "a list takes elements, found null").asScala.toVector

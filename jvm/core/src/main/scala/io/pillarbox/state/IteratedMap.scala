@@ -12,7 +12,7 @@ private[pillarbox] trait IteratedMap[UK, UV] extends MapState[UK, UV] {
 
   protected def cursor(): StampedCursor[UK, UV]
 
-  /** Whether there is an entry of this key; no access. */
+  /** Tells if there is an entry of this key; does not count as an access. */
   protected def isThere(key: UK): Boolean
 
   override final def keyIterator: util.Iterator[UK] = new Walk[UK](cursor()) {
@@ -60,7 +60,7 @@ private[pillarbox] trait IteratedMap[UK, UV] extends MapState[UK, UV] {
     }
   }
 
-  /** An entry that an iteration returned; a new value of it goes into the map. */
+  /** An entry that an iteration returned; setting its value puts it into the map. */
   private final class LiveEntry(at: StampedCursor[UK, UV]) extends SimpleEntry[UK, UV](at.key, at.value) {
     override def setValue(value: UV): UV = {
       at.check()

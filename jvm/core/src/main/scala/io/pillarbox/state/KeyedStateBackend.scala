@@ -13,8 +13,8 @@ import io.pillarbox.api.{State, StateDescriptor, TypeSerializer}
  * otherwise. State is durable only through what [[commit]] and [[snapshot]] write; restoring a snapshot and
  * the logs after it, in order, into a new backend of either kind gives the state of the last log's commit.
  *
- * @param maxKeyGroups how many key groups there are in all; fixed for the life of the state
- * @param keyGroupRange those that this partition owns
+ * @param maxKeyGroups the number of all key groups; fixed for the life of the state
+ * @param keyGroupRange the key groups that this partition owns
  */
 private[pillarbox] abstract class KeyedStateBackend[K](
     final val keySerializer: TypeSerializer[K],
@@ -41,7 +41,7 @@ private[pillarbox] abstract class KeyedStateBackend[K](
   private var everyRecord: Array[() => Unit] = Array.empty
 
   /**
-   * Makes `key` the one that handles act on, in the void namespace.
+   * Makes `key` the current key, on which handles act, in the void namespace.
    *
    * @throws IllegalArgumentException if the key is null or outside the backend's key groups
    */
@@ -50,7 +50,7 @@ private[pillarbox] abstract class KeyedStateBackend[K](
     setCurrentKey(key, keySerializer.hash(key))
   }
 
-  /** [[setCurrentKey]] for those who know the key's hash, which is that of the key serializer. */
+  /** Does as [[setCurrentKey]], with the key's hash by the key serializer. */
   private[pillarbox] final def setCurrentKey(key: K, hash: Int): Unit = {
     checkThread()
     val keyGroup = KeyGroups.keyGroupOf(hash, maxKeyGroups)
@@ -71,15 +71,15 @@ private[pillarbox] abstract class KeyedStateBackend[K](
 
   final def currentKeyGroup: Int = if (keySet) group else throw StateErrors.noCurrentKey
 
-  /** The namespace that handles act on until the next [[setCurrentKey]]. */
+  /** Sets the namespace that handles act on until the next [[setCurrentKey]]. */
   final def setCurrentNamespace(namespace: Namespace): Unit = {
     this.namespace = namespace
     contextVersion += 1
   }
 
   /**
-   * The first watermark that was ever known, [[StateClock.Unknown]] before it: event-time state that was
-   * written without any time lives from then on. Part of commits and snapshots.
+   * The first watermark that was ever known, [[StateClock.Unknown]] before it: the life of event-time state
+   * that was written without any time begins then. Part of commits and snapshots.
    */
   final def firstWatermark: Long = start
 
@@ -87,25 +87,25 @@ private[pillarbox] abstract class KeyedStateBackend[K](
   final def noteWatermark(watermark: Long): Unit = if (start == StateClock.Unknown) start = watermark
 
   /**
-   * Tells that the clock's processing time won't be before this any more, in milliseconds: clean-up by the
-   * machine's clock must not get ahead of it. To be told at the start of every batch, if time stands still in
-   * one.
+   * Tells that the clock's processing time, in milliseconds, won't be before this any more: clean-up by the
+   * machine's clock must not get ahead of it. To be told at the start of every batch, if time stands still
+   * within one.
    */
   def timeIs(processingTime: Long): Unit = ()
 
-  /** Of snapshots of several partitions, the one with the latest first watermark decides. */
+  /** Takes the latest first watermark of the snapshots of several partitions. */
   protected final def restoreFirstWatermark(found: Long): Unit = start = math.max(start, found)
 
   /**
-   * The handle of `descriptor`, created at the first call.
+   * Returns the handle of `descriptor`, created at the first call.
    *
-   * @throws StateRegistrationException if the name is taken by another type, or what was restored under it
+   * @throws StateRegistrationException if the name is taken by another type, or the state restored under it
    *   can't be read with this descriptor; nothing is changed then
    */
   final def getOrCreate[S <: State](descriptor: StateDescriptor[S]): S =
     registered(descriptor).handle.asInstanceOf[S]
 
-  /** The raw state behind a handle, whose stamps the caller judges; created if there is none. */
+  /** Returns the raw state behind a handle, whose stamps the caller judges; created if there is none. */
   private[pillarbox] final def stampedValue[T](descriptor: StateDescriptor[_]): StampedValue[T] =
     registered(descriptor).raw.asInstanceOf[StampedValue[T]]
 
@@ -130,15 +130,6 @@ private[pillarbox] abstract class KeyedStateBackend[K](
   }
 
   /**
-   * How many values, list elements and map entries the state holds, expired ones included.
-   *
-   * RocksDB counts by scanning; the metrics have an estimate.
-   *
-   * @throws IllegalArgumentException if no state of that name is registered
-   */
-  def numEntries(stateName: String): Long
-
-  /**
    * Writes every entry changed since the last commit (or restore) and makes this the new version.
    *
    * The cost is proportional to the change. If it throws, the version stays and the entries remain changed.
@@ -148,19 +139,17 @@ private[pillarbox] abstract class KeyedStateBackend[K](
    */
   def commit(out: OutputStream): CommitSummary
 
-  /** [[commit]] into memory. */
-  final def commit(): ChangeLog = ChangeLog.collect(out => commit(out))
-
   /**
    * Writes all state, committed or not, in the portable format. The stream is flushed, not closed.
    *
-   * Synchronous: nothing else can use the state until it is written, so the pause grows with the state.
-   * Commits are what a frequent checkpoint is for; RocksDB's `checkpoint` of its files is quick as well.
+   * Nothing else can use the state until it is written, so the pause grows with the state. Use commits for
+   * frequent checkpoints; RocksDB's `checkpoint` of its files is quick as well.
    */
   def snapshot(out: OutputStream): CommitSummary
 
   /**
-   * Reads a snapshot, or a log that follows what was read so far. Before the first state is registered.
+   * Reads a snapshot, or a log that follows the last read one. Must come before the first state is
+   * registered.
    *
    * Entries of key groups outside the range are left out. Snapshots of several partitions (before a change of
    * their number) may be read one after the other.
@@ -180,26 +169,22 @@ private[pillarbox] abstract class KeyedStateBackend[K](
 
   protected def doRestore(in: InputStream, source: String): Unit
 
-  /**
-   * The states that were restored and not registered since. Their entries are kept, and go into snapshots.
-   */
+  /** The restored states that are not registered yet. Their entries are kept, and go into snapshots. */
   def unclaimedStates: Seq[String]
 
   /** The number of commits that led to this state. */
   def version: Long
 
-  /** As the metrics have it, but of this moment. */
+  /** The number of entries, as in the metrics, but of this moment. */
   def entryCount: Long = metrics.entries
 
   /** Corrects [[entryCount]] after a restore, for a backend that takes every entry of a log for a new one. */
   def assumeEntries(count: Long): Unit = ()
 
-  /** Rough, cheap figures. May be called from any thread. */
+  /** Returns rough, cheap figures. May be called from any thread. */
   def metrics: StateMetrics
 
-  /**
-   * Makes the calling thread the owner. Call it between micro-batches, when no other thread uses the backend.
-   */
+  /** Makes the calling thread the owner. Call it when no other thread uses the backend. */
   final def takeOwnership(): Unit = owner = Thread.currentThread
 
   /** Frees everything. Idempotent; any thread, once the owner has stopped using the backend. */
@@ -207,21 +192,15 @@ private[pillarbox] abstract class KeyedStateBackend[K](
 
   protected def createState(descriptor: StateDescriptor[_]): Stamped
 
-  /** What the user gets: the state itself, or a layer over it that judges its stamps. */
+  /** Returns the state as the user gets it: the raw state, or a layer over it that judges its stamps. */
   protected def judged(raw: Stamped): State
-
-  /** @throws IllegalArgumentException if no state of that name is registered */
-  protected final def registeredState(name: String): Stamped = {
-    checkThread()
-    states.get(name).fold(throw StateErrors.unknownName(name, states.keys))(_.raw)
-  }
 
   private[state] final def hasCurrentKey: Boolean = keySet
 
   /** Runs `action` each time a key is set, after the change. */
   private[state] final def onEveryRecord(action: () => Unit): Unit = everyRecord = everyRecord :+ action
 
-  /** Every keyed access calls this first. */
+  /** Checks the thread and that there is a key; every keyed access calls it first. */
   private[pillarbox] final def checkAccess(): Unit = {
     if (Thread.currentThread ne owner) throw StateErrors.wrongThread(owner)
     if (!keySet) throw if (isClosed) StateErrors.closed else StateErrors.noCurrentKey
@@ -268,6 +247,6 @@ private[pillarbox] object KeyedStateBackend {
   /** A state as it is kept, and as the user sees it. */
   private final class Registered(val raw: Stamped, val handle: State)
 
-  /** A key group takes two bytes on disk. */
+  /** The most key groups: one takes two bytes on disk. */
   final val MaxKeyGroups: Int = 1 << 15
 }

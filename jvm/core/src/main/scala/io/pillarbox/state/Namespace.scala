@@ -28,7 +28,7 @@ private[pillarbox] object Namespace {
   /** The only namespace of state that isn't divided. */
   val Void: Namespace = new Namespace(Array.emptyByteArray)
 
-  /** The namespace of these bytes, which are copied. */
+  /** Returns the namespace of these bytes, which are copied. */
   def of(bytes: Array[Byte]): Namespace =
     if (bytes.length == 0) Void else new Namespace(bytes.clone())
 }

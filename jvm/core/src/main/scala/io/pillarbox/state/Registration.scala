@@ -2,7 +2,7 @@ package io.pillarbox.state
 
 import io.pillarbox.api.{StateDescriptor, TypeSerializer}
 
-/** The rule that one name has one type. */
+/** Checks that one name has one type. */
 private[state] object Registration {
 
   /** @throws StateRegistrationException if the two differ in anything but their functions */

@@ -3,23 +3,23 @@ package io.pillarbox.state
 import io.pillarbox.api.{State, StateDescriptor, ValueState}
 
 /**
- * State as a backend keeps it, a stamp beside each entry of a state under TTL, in milliseconds since the
- * epoch. Nothing is judged by it here: whatever is stored is there. For the TTL layer, and for an operator
- * that judges TTL outside of this process.
+ * State as a backend keeps it, a stamp beside each entry of a state under TTL, in milliseconds since 1970.
+ * Nothing expires here: the callers judge stamps, which are the TTL layer, and an operator that applies TTL
+ * outside of this process.
  *
- * An entry whose time is not known is stamped [[StateClock.Unknown]]. Without TTL all are, and stamps that
- * are given are ignored.
+ * An entry whose time is not known is stamped [[StateClock.Unknown]]. Without TTL all are, and given stamps
+ * are ignored.
  */
 private[pillarbox] sealed trait Stamped extends State {
   def descriptor: StateDescriptor[_]
 
-  /** Whether [[sweep]] finds anything. */
+  /** True if [[sweep]] does anything. */
   def sweeps: Boolean
 
   /**
    * Looks at the next `count` entries of all keys, round and round; but not into the current key's list or
-   * map, which may be iterated over. Those that [[Stamped.isUpTo]] are removed, and then told to `gone`; the
-   * others get the stamp `first` if they have none.
+   * map, which may be iterated over. Removes those that [[Stamped.isUpTo]], and then tells them to `gone`;
+   * gives the others the stamp `first` if they have none.
    */
   def sweep(count: Int, upTo: Long, first: Long, gone: ExpirySink): Unit
 }
@@ -27,7 +27,7 @@ private[pillarbox] sealed trait Stamped extends State {
 private[pillarbox] object Stamped {
 
   /**
-   * Whether an entry of this stamp lived up to `upTo` at most; one without counts as stamped `first`, if that
+   * True if an entry of this stamp lived up to `upTo` at most; one without counts as stamped `first`, if that
    * is known.
    */
   def isUpTo(stamp: Long, upTo: Long, first: Long): Boolean =
@@ -40,10 +40,10 @@ private[pillarbox] object Stamped {
 /** The current key's value, or accumulator. */
 private[pillarbox] trait StampedValue[T] extends ValueState[T] with Stamped {
 
-  /** Whether there is a value. */
+  /** Tells if there is a value. */
   def find(): Boolean
 
-  /** Of the value that `find` or `value` has just found. */
+  /** The stamp of the value that `find` or `value` has just found. */
   def stamp: Long
 
   /** Gives the value that `find` or `value` has just found another stamp. */
@@ -56,22 +56,22 @@ private[pillarbox] trait StampedValue[T] extends ValueState[T] with Stamped {
 }
 
 /**
- * Knows where it found a key's value, so that an operator that comes back to many keys needn't have each
- * looked for again.
+ * A value that knows where it was found, so that an operator that comes back to many keys needs no second
+ * look-up.
  */
 private[pillarbox] trait AddressedValue {
 
-  /** Where the last access found the value of its key; good until the backend empties its cache. */
+  /** The place where the last access found the value; good until the backend empties its cache. */
   def address: Int
 
-  /** The next access looks there first; any number is allowed, another key's value is never taken for it. */
+  /** Makes the next access look there first; for a wrong number it searches as usual. */
   def expectAt(address: Int): Unit
 }
 
 /** The current key's list. */
 private[pillarbox] trait StampedList[T] extends IteratedList[T] with Stamped {
 
-  /** One for each element, in their order. */
+  /** The stamps of the elements, in their order. */
   def stamps: Iterator[Long]
 
   def add(value: T, stamp: Long): Unit
@@ -82,7 +82,7 @@ private[pillarbox] trait StampedList[T] extends IteratedList[T] with Stamped {
   /**
    * Removes the elements that [[Stamped.isUpTo]] and tells them to `gone`; gives those that stay the stamp
    * `first` if they have none, and raises all to `raiseTo` by one write. Each of the three may be Unknown,
-   * for nothing. Gives what stays.
+   * which turns it off. Returns the elements that stay.
    */
   def read(upTo: Long, raiseTo: Long, first: Long, gone: ExpirySink): Iterator[T]
 
@@ -106,10 +106,10 @@ private[pillarbox] trait StampedList[T] extends IteratedList[T] with Stamped {
 /** The current key's map. */
 private[pillarbox] trait StampedMap[UK, UV] extends IteratedMap[UK, UV] with Stamped {
 
-  /** Whether there is an entry of this key. */
+  /** Tells if there is an entry of this key. */
   def find(key: UK): Boolean
 
-  /** Of the entry that `find` or `get` has just found. */
+  /** The stamp of the entry that `find` or `get` has just found. */
   def stamp: Long
 
   /** Gives the entry that `find` or `get` has just found another stamp. */
@@ -120,7 +120,7 @@ private[pillarbox] trait StampedMap[UK, UV] extends IteratedMap[UK, UV] with Sta
 
   def put(key: UK, value: UV, stamp: Long): Unit
 
-  /** Walks over the entries. `few` if it is mostly left after the first ones. */
+  /** Walks over the entries; `few` if the walk mostly ends after the first ones. */
   def cursor(few: Boolean): StampedCursor[UK, UV]
 
   override final def put(key: UK, value: UV): Unit = put(key, value, StateClock.Unknown)
@@ -149,14 +149,14 @@ private[pillarbox] trait StampedCursor[UK, UV] {
 
   def key: UK
 
-  /** As it is now. */
+  /** The entry's value at this moment. */
   def value: UV
 
   def stamp: Long
 
   def restamp(stamp: Long): Unit
 
-  /** This entry is the one that [[remove]] removes, wherever the walk has come to by then. */
+  /** Makes this entry the one that [[remove]] removes, wherever the walk has come to by then. */
   def take(): Unit
 
   def remove(): Unit

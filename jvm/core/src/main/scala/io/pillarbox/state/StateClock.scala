@@ -3,10 +3,8 @@ package io.pillarbox.state
 import io.pillarbox.api.KeyedProcessFunction
 
 /**
- * Where state reads the time. All in milliseconds since the epoch; called on the owner thread, once an
- * access.
- *
- * The time of event-time state is the watermark, so a replay of the same data gives the same answer.
+ * The clock of state, in milliseconds since 1970; read on the owner thread, once an access. The time of
+ * event-time state is the watermark, so a replay of the same data gives the same answer.
  */
 private[pillarbox] trait StateClock {
 
@@ -16,10 +14,7 @@ private[pillarbox] trait StateClock {
   /** The current watermark, [[StateClock.Unknown]] before the first one. */
   def watermark: Long
 
-  /**
-   * No access still to come, of whichever key, sees a watermark before it: what is expired by it, nobody will
-   * see.
-   */
+  /** The least watermark that any later access, of any key, can see: entries expired by it are never seen. */
   def cleanupWatermark: Long = watermark
 
   /** The timestamp of the record or timer being processed, [[StateClock.Unknown]] if it has none. */
@@ -28,6 +23,6 @@ private[pillarbox] trait StateClock {
 
 private[pillarbox] object StateClock {
 
-  /** No time is known yet; what a function is shown then. */
+  /** Stands for a time that is not known yet, also towards functions. */
   final val Unknown: Long = KeyedProcessFunction.NO_TIMESTAMP
 }

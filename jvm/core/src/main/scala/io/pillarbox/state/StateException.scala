@@ -3,8 +3,8 @@ package io.pillarbox.state
 import java.util.ConcurrentModificationException
 
 /**
- * What can go wrong with state. `condition` is a stable name for programs; the message says what was wrong,
- * the value found and what to do.
+ * The failures of state. `condition` is a stable name for programs; the message says what was wrong, the
+ * value found and what to do.
  */
 private[pillarbox] sealed class StateException(
     val condition: String,
@@ -67,6 +67,12 @@ private[state] object StateErrors {
   def mapEnds(state: String): NoSuchElementException =
     new NoSuchElementException(s"The map of state '$state' ends here")
 
+  def listChanged(state: String): ConcurrentModificationException =
+    new ConcurrentModificationException(s"List state '$state' or its key changed while it was read")
+
+  def listEnds(state: String): NoSuchElementException =
+    new NoSuchElementException(s"The list of state '$state' ends here")
+
   def nothingToRemove: IllegalStateException =
     new IllegalStateException("remove() takes away what next() returned last: call next() first")
 
@@ -80,9 +86,6 @@ private[state] object StateErrors {
       s"State '$name' is registered with $what $registered and can't be registered again with $wanted: " +
         "give one of the two another name"
     )
-
-  def unknownName(name: String, known: Iterable[String]): IllegalArgumentException =
-    new IllegalArgumentException(s"No state '$name' is registered, only ${known.mkString(", ")}")
 
   def incompatible(name: String, what: String, reason: String): StateRegistrationException =
     new StateRegistrationException(

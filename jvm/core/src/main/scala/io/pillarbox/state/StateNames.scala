@@ -2,7 +2,7 @@ package io.pillarbox.state
 
 private[pillarbox] object StateNames {
 
-  /** So begin the names of what a checkpoint has beside a function's states; Python knows the same. */
+  /** The prefix of the names that a checkpoint has beside a function's states; Python knows the same. */
   final val Reserved = "pillarbox "
 
   /** @throws java.lang.IllegalArgumentException if a function can't give a state this name */

@@ -6,9 +6,8 @@ import io.pillarbox.state.Namespace
 
 /**
  * Timers of a batch whose input is sorted by key: only those of one key at a time, between [[startKey]] and
- * [[dropKey]]. Mailbox thread only.
- *
- * What is registered before, for whichever key is the current one, waits for its key to start.
+ * [[dropKey]]. A timer that is registered before, for any current key, waits for its key to start. Mailbox
+ * thread only.
  */
 private[pillarbox] final class BatchExecutionInternalTimerService[K](
     keySerializer: TypeSerializer[K],
@@ -34,17 +33,13 @@ private[pillarbox] final class BatchExecutionInternalTimerService[K](
 
   override def timersOfCurrentKey(kind: TimeDomain): Seq[Timer[K]] = of(kind).all
 
-  override def peekDue(kind: TimeDomain, time: Long): Timer[K] = {
-    val head = of(kind).queue.peek()
-    if (head != null && time != Long.MinValue && head.timestamp <= time) head else null
-  }
+  override protected def peek(kind: TimeDomain): Timer[K] = of(kind).queue.peek()
 
-  override def pollDue(kind: TimeDomain, time: Long): Timer[K] =
-    if (peekDue(kind, time) != null) of(kind).queue.poll() else null
+  override protected def poll(kind: TimeDomain): Timer[K] = of(kind).queue.poll()
 
   /**
-   * From now on the timers are those of `key`, which must not change: at first, what was registered for it
-   * before.
+   * Makes `key`, which must not change, the key of all timers from now on, with those that were registered
+   * for it before.
    */
   def startKey(key: K): Unit = {
     this.key = key
@@ -53,10 +48,10 @@ private[pillarbox] final class BatchExecutionInternalTimerService[K](
     processingTime.start(key)
   }
 
-  /** Drops all that is registered from now on. */
+  /** Drops all timers that are registered from now on. */
   def endKey(): Unit = isEnding = true
 
-  /** The key has no timers any more. */
+  /** Removes all timers of the key. */
   def dropKey(): Unit = {
     hasKey = false
     isEnding = false
@@ -82,7 +77,7 @@ private[pillarbox] final class BatchExecutionInternalTimerService[K](
       Ordering.by[Timer[K], Long](_.timestamp).orElse(Ordering.comparatorToOrdering(order))
     val queue = new BatchExecutionInternalPriorityQueueSet[Timer[K]](order)
 
-    /** Of keys that have not started. */
+    /** The timers of keys that have not started. */
     val early = new TimersByKey[K](Iterator.empty)
 
     def add(namespace: Namespace, time: Long): Unit =

@@ -7,8 +7,8 @@ import io.pillarbox.state.Namespace
  * Timers of the current key. Mailbox thread only; all times in milliseconds since 1970.
  *
  * A timer is registered once however often it is asked for. Timers fire in the order of their times, those of
- * one time in a fixed order (see [[TimerOrder]]); one whose time has passed fires the next time that timers
- * fire, which is in the same round if it was registered by a timer. State may be used in a namespace other
+ * one time in a fixed order (see [[TimerOrder]]). A timer whose time has passed fires the next time that
+ * timers fire, which is in the same round if a timer registered it. State may be used in a namespace other
  * than the void one.
  */
 private[pillarbox] trait InternalTimerService[K] {
@@ -17,10 +17,10 @@ private[pillarbox] trait InternalTimerService[K] {
 
   def registerProcessingTimeTimer(namespace: Namespace, time: Long): Unit
 
-  /** No-op if there is no such timer. */
+  /** Deletes a timer. No-op if there is no such timer. */
   def deleteEventTimeTimer(namespace: Namespace, time: Long): Unit
 
-  /** No-op if there is no such timer. */
+  /** Deletes a timer. No-op if there is no such timer. */
   def deleteProcessingTimeTimer(namespace: Namespace, time: Long): Unit
 
   /** The timers of the current key, in time order. */

@@ -7,13 +7,11 @@ import io.pillarbox.queue.CloseableIterator
 import io.pillarbox.state.{KeyGroupRange, Namespace}
 
 /**
- * Keeps the timers of one partition, in queues that can be written and restored. None fires by itself:
+ * Keeps the timers of one partition, in queues that can be written and restored. No timer fires by itself:
  * the owner polls those that are due. Mailbox thread only.
  *
- * @param maxKeyGroups
- *   fixed for the life of the timers, as that of the state beside them
- * @param trackChanges
- *   whether [[commit]] can write what changed; costs a copy of each changed timer's bytes
+ * @param maxKeyGroups fixed for the life of the timers, as for the state beside them
+ * @param trackChanges true if [[commit]] can write the changes; costs a copy of each changed timer's bytes
  */
 private[pillarbox] final class InternalTimerServiceImpl[K](
     keySerializer: TypeSerializer[K],
@@ -44,15 +42,11 @@ private[pillarbox] final class InternalTimerServiceImpl[K](
   override def timersOfCurrentKey(kind: TimeDomain): Seq[Timer[K]] =
     storeOf(kind).ofKey(keyContext.currentKey)
 
-  override def peekDue(kind: TimeDomain, time: Long): Timer[K] = {
-    val head = storeOf(kind).peek()
-    if (head != null && time != Long.MinValue && head.timestamp <= time) head else null
-  }
+  override protected def peek(kind: TimeDomain): Timer[K] = storeOf(kind).peek()
 
-  override def pollDue(kind: TimeDomain, time: Long): Timer[K] =
-    if (peekDue(kind, time) != null) storeOf(kind).poll() else null
+  override protected def poll(kind: TimeDomain): Timer[K] = storeOf(kind).poll()
 
-  /** When the next timer of the kind is due; `Long.MaxValue` if there is none. */
+  /** The time of the next timer of the kind; `Long.MaxValue` if there is none. */
   def nextTimestamp(kind: TimeDomain): Long = storeOf(kind).nextTimestamp
 
   /** The number of timers of the kind; may have to count them in the store. */
@@ -70,17 +64,14 @@ private[pillarbox] final class InternalTimerServiceImpl[K](
     finally timers.close()
   }
 
-  /**
-   * Writes all timers in the portable format, key group by key group. Flushes the stream, doesn't close it.
-   */
+  /** Writes all timers in the portable format, by key group. Flushes the stream, doesn't close it. */
   def snapshot(out: OutputStream): Unit = log.writeSnapshot(out, eventTime, processingTime)
 
   /**
    * Writes the timers registered and gone since the last commit or restore. If it throws, they stay
    * uncommitted.
    *
-   * @throws UnsupportedOperationException
-   *   if the service was made without tracking changes
+   * @throws UnsupportedOperationException if the service was made without tracking changes
    */
   def commit(out: OutputStream): Unit = {
     if (!trackChanges) {
@@ -93,24 +84,23 @@ private[pillarbox] final class InternalTimerServiceImpl[K](
   }
 
   /**
-   * Reads a snapshot, or a commit that follows what was read so far; timers of other partitions are left out.
+   * Reads a snapshot, or a commit that follows the last read one; timers of other partitions are left out.
    *
-   * @param source
-   *   names the file in errors
-   * @throws io.pillarbox.state.StateRestoreException
-   *   if it is damaged, of a newer format or another key type; the service must not be used then
+   * @param source names the file in errors
+   * @throws io.pillarbox.state.StateRestoreException if it is damaged, of a newer format or another key type;
+   *   the service must not be used then
    */
   def restore(in: InputStream, source: String): Unit = {
     log.read(in, source, eventTime, processingTime)
     Seq(eventTime, processingTime).foreach(_.forgetChanges())
   }
 
-  /** Gives back what it holds of the disk. */
+  /** Closes the files of changes. */
   override def close(): Unit =
     try eventTime.close()
     finally processingTime.close()
 
-  /** Writes what the queues hold back to their store: before a checkpoint of it. */
+  /** Writes the changes that the queues hold to their store: call it before a checkpoint of the store. */
   def flush(): Unit = {
     eventTime.flush()
     processingTime.flush()

@@ -2,7 +2,7 @@ package io.pillarbox.timer
 
 import io.pillarbox.state.KeyedStateBackend
 
-/** Whose key timers are registered for. Mailbox thread. */
+/** The key that timers are registered for. Mailbox thread. */
 private[pillarbox] trait KeyContext[K] {
   def currentKey: K
   def setCurrentKey(key: K): Unit
@@ -10,7 +10,7 @@ private[pillarbox] trait KeyContext[K] {
 
 private[pillarbox] object KeyContext {
 
-  /** The current key of state. */
+  /** Returns the current key of state. */
   def of[K](backend: KeyedStateBackend[K]): KeyContext[K] = new KeyContext[K] {
     override def currentKey: K = backend.currentKey
     override def setCurrentKey(key: K): Unit = backend.setCurrentKey(key)

@@ -5,14 +5,13 @@ import io.pillarbox.queue.Prioritized
 import io.pillarbox.state.Namespace
 
 /**
- * A timer of a key: it fires once at its timestamp. Equal by kind, key, namespace and timestamp, where keys
- * are equal as their serializer has it.
+ * A timer of a key: it fires once at its timestamp. Equal by kind, key, namespace and timestamp, where the
+ * serializer compares keys.
  *
  * Almost all timers are in the void namespace, so it takes no field: an object of theirs is 32 bytes, half a
  * cache line.
  *
- * @param timestamp
- *   in milliseconds since 1970
+ * @param timestamp in milliseconds since 1970
  */
 private[pillarbox] sealed class Timer[K] private[timer] (
     private[timer] final val timerType: TimerType[K],
@@ -66,7 +65,7 @@ private final class NamespacedTimer[K](
 
 private[timer] object Timer {
 
-  /** @param keyHash that of the key serializer */
+  /** @param keyHash the hash by the key serializer */
   def apply[K](
       timerType: TimerType[K],
       key: K,

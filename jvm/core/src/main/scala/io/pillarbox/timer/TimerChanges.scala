@@ -7,8 +7,8 @@ import io.pillarbox.state.rocksdb.entries.BlindEntries
 import io.pillarbox.state.rocksdb.store.RocksDBStore
 
 /**
- * The timers of one kind that were registered and that went since the last commit: of each what happened
- * last. Mailbox thread only.
+ * The timers of one kind that were registered and that went since the last commit, each with its last change.
+ * Mailbox thread only.
  */
 private[timer] abstract class TimerChanges[K](timerType: TimerType[K]) extends AutoCloseable {
   private val serializer = new TimerSerializer(timerType)
@@ -21,7 +21,7 @@ private[timer] abstract class TimerChanges[K](timerType: TimerType[K]) extends A
 
   def clear(): Unit
 
-  /** Valid until the next call. */
+  /** Returns the timer's bytes, valid until the next call. */
   protected final def bytesOf(timer: Timer[K]): OutputView = {
     output.clear()
     serializer.serialize(timer, output)
@@ -31,15 +31,15 @@ private[timer] abstract class TimerChanges[K](timerType: TimerType[K]) extends A
 
 private[timer] trait TimerChange {
 
-  /** The timer's bytes, and whether it is registered now. */
+  /** Takes the timer's bytes, and tells if it is registered now. */
   def apply(bytes: Array[Byte], offset: Int, length: Int, isAdded: Boolean): Unit
 }
 
-/** In memory, beside the timers themselves. */
+/** Keeps changes in memory, beside the timers themselves. */
 private[timer] final class HeapTimerChanges[K](timerType: TimerType[K]) extends TimerChanges[K](timerType) {
   private val changed = new HashMap[Timer[K], java.lang.Boolean]
 
-  /** A caller's key that is mutable must not stay here. */
+  /** Copies a timer whose caller may change its key. */
   override def add(timer: Timer[K], isAdded: Boolean): Unit =
     changed.put(if (isAdded) timer else timer.copied, isAdded): Unit
 
@@ -54,8 +54,8 @@ private[timer] final class HeapTimerChanges[K](timerType: TimerType[K]) extends 
 }
 
 /**
- * In the directory of a database, as soon as they are more than fit into `limitBytes`; so the memory for a
- * commit is bounded however many change. Close it before the database.
+ * Keeps changes in the directory of a database as soon as they don't fit into `limitBytes`, so that the
+ * memory for a commit is bounded however many change. Close it before the database.
  */
 private[timer] final class StoredTimerChanges[K](
     timerType: TimerType[K],
@@ -86,6 +86,6 @@ private[timer] final class StoredTimerChanges[K](
 
 private[timer] object StoredTimerChanges {
 
-  /** About 60,000 timers with short keys. */
+  /** Holds about 60,000 timers with short keys. */
   final val DefaultLimitBytes: Int = 4 << 20
 }

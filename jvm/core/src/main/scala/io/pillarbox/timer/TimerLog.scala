@@ -8,8 +8,7 @@ import io.pillarbox.state.{KeyGroupRange, StateRestoreException}
 
 /**
  * Timers on a stream: a header (magic, format version, number of key groups, key type), a record for each
- * timer (what happened to it, its bytes), an end mark, the number of records and a CRC-32C of everything
- * before.
+ * timer (its change, its bytes), an end mark, the number of records and a CRC-32C of everything before.
  *
  * A snapshot is a log that only adds. Heap and RocksDB queues write and read the same bytes.
  */
@@ -40,12 +39,7 @@ private[timer] final class TimerLog[K](
     )
 
   /** @throws StateRestoreException if anything is wrong with it */
-  def read(
-      in: InputStream,
-      source: String,
-      eventTime: TimerStore[K],
-      processingTime: TimerStore[K]
-  ): Unit = {
+  def read(in: InputStream, source: String, eventTime: TimerStore[K], processingTime: TimerStore[K]): Unit = {
     val checked = new CheckedInputStream(in, new CRC32C)
     val data = new DataInputStream(checked)
     try {
@@ -181,7 +175,7 @@ private object TimerLog {
   /** Bounds the memory of a restore into RocksDB; a heap builds its order once for so many. */
   private final val BulkSize = 1 << 16
 
-  /** A longer one is damaged: no timer has a key of this size. */
+  /** The largest timer; a longer record is damaged. */
   private final val MaxTimerBytes = 1 << 28
 
   private def readBytes(data: DataInputStream): Array[Byte] = {

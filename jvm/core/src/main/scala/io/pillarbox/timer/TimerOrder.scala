@@ -5,9 +5,8 @@ import java.util.{Arrays, Comparator}
 import io.pillarbox.api.OutputView
 
 /**
- * The fixed order of timers of one timestamp: key group, hash of the key, bytes of key and namespace.
- *
- * The same whatever queue holds them, in whatever order they were registered, before and after a restart.
+ * The fixed order of timers of one timestamp: key group, hash of the key, bytes of key and namespace. It is
+ * the same in every queue, in whatever order timers were registered, before and after a restart.
  */
 private[timer] final class TimerOrder[K](timerType: TimerType[K]) extends Comparator[Timer[K]] {
   private val serializer = new TimerSerializer(timerType)

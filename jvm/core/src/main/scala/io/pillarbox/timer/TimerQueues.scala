@@ -12,13 +12,13 @@ private[pillarbox] trait TimerQueues {
   /** True if an index in memory finds a key's timers sooner than reading its key group. */
   private[timer] def isInMemory: Boolean
 
-  /** Keeps in mind what a commit must tell of. */
+  /** Makes the store of the changes for the next commit. */
   private[timer] def newChanges[K](timerType: TimerType[K]): TimerChanges[K] = new HeapTimerChanges(timerType)
 }
 
 private[pillarbox] object TimerQueues {
 
-  /** On the heap: fastest, for as many timers as fit there (about 80 bytes a timer and its key). */
+  /** Keeps timers on the heap: fastest, for as many as fit there (about 80 bytes a timer and its key). */
   object Heap extends TimerQueues {
     override def newQueue[K](
         timerType: TimerType[K],
@@ -30,15 +30,12 @@ private[pillarbox] object TimerQueues {
   }
 
   /**
-   * In a database, a column family for each kind of timer, which it may have already; its directory also
+   * Keeps timers in a database, a column family for each kind, which it may have already; its directory also
    * takes the changes that are too many for memory.
    *
-   * @param cacheCapacity
-   *   how many timers a key group keeps in memory
-   * @param writeBytes
-   *   how many bytes of writes may wait for the database, a kind
-   * @param changeBytes
-   *   how many bytes of changes may wait for a commit in memory, a kind
+   * @param cacheCapacity the number of timers that a key group keeps in memory
+   * @param writeBytes the bytes of writes that may wait for the database, for each kind
+   * @param changeBytes the bytes of changes that may wait for a commit in memory, for each kind
    */
   def inDatabase(
       database: RocksDBStore,
@@ -58,13 +55,8 @@ private[pillarbox] object TimerQueues {
     }
   }
 
-  /** Over any ordered byte store, one for each kind of timer; `storeFor` is called once a kind. */
-  private[pillarbox] def overStore(
-      storeFor: TimeDomain => OrderedByteStore,
-      cacheCapacity: Int = RocksDBCachingPriorityQueueSet.DefaultCacheCapacity
-  ): TimerQueues = new OverStores(timers => storeFor(timers.kind), cacheCapacity)
-
-  private class OverStores(storeFor: TimerType[_] => OrderedByteStore, cacheCapacity: Int)
+  /** Keeps timers in ordered byte stores, one for each kind; `storeFor` is called once a kind. */
+  private[pillarbox] class OverStores(storeFor: TimerType[_] => OrderedByteStore, cacheCapacity: Int)
       extends TimerQueues {
     override def newQueue[K](
         timerType: TimerType[K],
@@ -83,7 +75,7 @@ private[pillarbox] object TimerQueues {
     override private[timer] def isInMemory: Boolean = false
   }
 
-  /** Of its column family; on disk. */
+  /** The name of the column family, which is on disk. */
   private def nameOf(kind: TimeDomain): String = kind match {
     case TimeDomain.EVENT_TIME => "timers-event"
     case TimeDomain.PROCESSING_TIME => "timers-processing"

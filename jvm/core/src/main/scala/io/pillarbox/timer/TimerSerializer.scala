@@ -6,9 +6,7 @@ import io.pillarbox.state.Namespace
 
 /**
  * Timers as bytes that sort as [[TimerOrder]] does: timestamp, hash of the key, key, namespace to the end.
- *
- * The hash stands there so that heap queues break ties by it without serialising keys, and still in this
- * order.
+ * With the hash before the key, heap queues break ties in the same order without serialising keys.
  */
 private[timer] final class TimerSerializer[K](timerType: TimerType[K])
     extends OrderPreservingSerializer[Timer[K]] {

@@ -4,8 +4,8 @@ import io.pillarbox.queue.{CloseableIterator, KeyGroupedInternalPriorityQueue}
 import io.pillarbox.state.{KeyGroupRange, Namespace}
 
 /**
- * The timers of one kind: their queue, and beside it what is only kept on demand (changes since the last
- * commit, an index by key).
+ * The timers of one kind: their queue, and beside it the parts that are kept on demand (changes since the
+ * last commit, an index by key).
  */
 private[timer] final class TimerStore[K](
     val timerType: TimerType[K],
@@ -16,7 +16,7 @@ private[timer] final class TimerStore[K](
   private val queue: KeyGroupedInternalPriorityQueue[Timer[K]] = queues.newQueue(timerType, range)
   private var byKey: TimersByKey[K] = _
 
-  /** The changes since [[forgetChanges]]; null if nobody wants to know. */
+  /** The changes since [[forgetChanges]]; null if they are not tracked. */
   val changes: TimerChanges[K] = if (trackChanges) queues.newChanges(timerType) else null
 
   def size: Int = queue.size
@@ -29,16 +29,14 @@ private[timer] final class TimerStore[K](
     if (head == null) Long.MaxValue else head.timestamp
   }
 
-  /** Takes out the first timer, which is not null, as one that fires. */
+  /** Removes and returns the first timer, which is not null, as one that fires. */
   def poll(): Timer[K] = {
     val timer = queue.poll()
     noted(timer, isAdded = false)
     timer
   }
 
-  /**
-   * True if it is the first now, or may be. The key is copied if it is mutable: its owner may use it again.
-   */
+  /** Adds a timer of a copy of the key; true if it is the first now, or may be. */
   def add(key: K, namespace: Namespace, timestamp: Long): Boolean =
     add(timerType.newTimer(timerType.keySerializer.copy(key), namespace, timestamp))
 
@@ -60,7 +58,7 @@ private[timer] final class TimerStore[K](
     queue.remove(timer)
   }
 
-  /** The timers of a key in their order; copies, so that nobody can change a key that is in the queue. */
+  /** The timers of a key in their order; copies, so that no caller can change a key that is in the queue. */
   def ofKey(key: K): Seq[Timer[K]] = {
     val probe = timerType.newTimer(key, Namespace.Void, 0L)
     val found =

@@ -3,7 +3,7 @@ package io.pillarbox.timer
 import io.pillarbox.api.{TimeDomain, TypeSerializer}
 import io.pillarbox.state.{KeyGroups, Namespace}
 
-/** All timers in one queue have this in common. Each timer refers to it instead of repeating it. */
+/** The common part of all timers in one queue. Each timer refers to it instead of repeating it. */
 private[pillarbox] final class TimerType[K](
     val kind: TimeDomain,
     val keySerializer: TypeSerializer[K],

@@ -4,7 +4,7 @@ import java.util.{HashMap, LinkedHashSet}
 
 import scala.jdk.CollectionConverters._
 
-/** An index of timers in memory by their key, kept once somebody asked for the timers of a key. */
+/** An index of timers in memory by their key, made when the timers of a key are asked for. */
 private[timer] final class TimersByKey[K](existing: Iterator[Timer[K]]) {
   private val timers = new HashMap[KeyRef[K], LinkedHashSet[Timer[K]]]
   existing.foreach(add)
@@ -30,7 +30,7 @@ private[timer] final class TimersByKey[K](existing: Iterator[Timer[K]]) {
   }
 }
 
-/** The key of a timer as a key of a hash map, by the serializer's idea of equality. */
+/** The key of a timer as a key of a hash map, compared by the serializer. */
 private final class KeyRef[K](private val timer: Timer[K]) {
   override def hashCode: Int = timer.keyHash
 

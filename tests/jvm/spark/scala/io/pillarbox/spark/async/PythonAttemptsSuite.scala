@@ -122,18 +122,18 @@ class PythonAttemptsSuite extends AnyFunSuite with TimeLimits {
     val output = new AsyncOutput[InternalRow, InternalRow] {
       override def emit(row: InternalRow, timestampMs: Long, results: JCollection[InternalRow]): Unit =
         results.forEach(result => emitted += ((row.getLong(0), result.getLong(0))))
-      override def emitWatermark(timestampMs: Long): Unit = ()
     }
     val options = AsyncOptions[InternalRow, InternalRow](ordered = false, capacity = 64).copy(
       attemptTimeoutMs = 20L,
-      retry = AsyncRetryStrategies.fixedDelay(Int.MaxValue, 0L)
+      retry = AsyncRetryStrategies.exponentialBackoff(Int.MaxValue, 0L, 0L, 1.0, 0.0)
     )
     val operator = new AsyncWaitOperator(function, change(options), executor, timers, output)
     function.connect(worker, operator.completionBatch())
     operator.open()
     failAfter(Span(60, Seconds)) {
       (0 until elements).foreach(i => operator.processElement(InternalRow(i.toLong), 0L))
-      operator.endInput()
+      operator.endInputReached()
+      while (!operator.isDrained) executor.yieldMail()
     }
     operator.close()
     timers.close()

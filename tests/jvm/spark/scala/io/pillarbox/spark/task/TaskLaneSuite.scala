@@ -3,7 +3,7 @@ package io.pillarbox.spark.task
 import java.util.concurrent.atomic.{AtomicBoolean, AtomicReference}
 import java.util.concurrent.{CompletableFuture, CountDownLatch, TimeUnit}
 
-import io.pillarbox.mailbox.{MailboxProcessor, TaskActionExecutor}
+import io.pillarbox.mailbox.{MailboxExecutorImpl, MailboxProcessor}
 import io.pillarbox.spark.LocalSpark
 import org.apache.spark.{TaskContext, TaskKilledException}
 import org.scalatest.concurrent.Eventually
@@ -144,12 +144,8 @@ class TaskLaneSuite extends AnyFunSuite with LocalSpark with Eventually {
       other.start()
       other.join()
       val ran = new AtomicReference(Seq.empty[String])
-      def send(lane: TaskLane, name: String): Unit = new MailboxProcessor(
-        _ => (),
-        lane.mailbox,
-        false,
-        TaskActionExecutor.Immediate
-      ).mailboxExecutor(0).execute(() => ran.set(ran.get :+ name), name)
+      def send(lane: TaskLane, name: String): Unit =
+        new MailboxExecutorImpl(lane.mailbox, 0).execute(() => ran.set(ran.get :+ name), name)
       slept.enter()
       val here = Thread.currentThread()
       val sender = new Thread(() => {
@@ -215,12 +211,8 @@ class TaskLaneSuite extends AnyFunSuite with LocalSpark with Eventually {
     }
   }
 
-  private def idle(lane: TaskLane): MailboxProcessor = new MailboxProcessor(
-    controller => controller.suspendDefaultAction(): Unit,
-    lane.mailbox,
-    false,
-    TaskActionExecutor.Immediate
-  )
+  private def idle(lane: TaskLane): MailboxProcessor =
+    new MailboxProcessor(controller => controller.suspendDefaultAction(): Unit, lane.mailbox)
 
   /** Runs `body` in a task of its own and gives back, after the task's end, what it returned. */
   private def inTask[A](body: TaskContext => A): A = {

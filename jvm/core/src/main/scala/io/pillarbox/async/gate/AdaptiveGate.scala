@@ -1,10 +1,9 @@
 package io.pillarbox.async.gate
 
 /**
- * As many permits are out at a time as the service bears, at most `ceiling`: see [[AdaptiveLimit]]. After an
- * attempt that was told when to come back, no other begins before.
- *
- * Where the limit falls, permits that are out stay out; no new one is given until enough have come back.
+ * Gives as many permits at a time as the service bears, at most `ceiling`: see [[AdaptiveLimit]]. After an
+ * attempt that was told when to come back, no other begins before. Where the limit falls, permits that are
+ * out stay out; no new one is given until enough have come back.
  */
 private[pillarbox] final class AdaptiveGate(ceiling: Int, overload: Overload, gateClock: GateClock)
     extends PausingGate(gateClock) {
@@ -25,7 +24,7 @@ private[pillarbox] final class AdaptiveGate(ceiling: Int, overload: Overload, ga
     granted
   }
 
-  /** Without a pause the next permit that comes back serves the waiters. */
+  /** Arms the clock for the end of a pause; without a pause the next released permit serves the waiters. */
   override protected def someWait(): Unit = {
     val left = pauseLeft
     if (left >= 0 && !armed && hasWaiters) {

@@ -15,18 +15,16 @@ private[async] final class AdaptiveLimit(ceiling: Int) {
   private var hasFallen = false
   private var fellNanos = 0L
 
-  /** Attempts that may be under way, at least 1. */
+  /** The number of attempts that may be under way, at least 1. */
   def now: Int = limit.toInt
 
-  /** @param underWay attempts when the answer came, its own included */
+  /** @param underWay the attempts under way when the answer came, its own included */
   def answered(underWay: Int): Unit =
     if (underWay >= now) limit = math.min(ceiling.toDouble, limit + 1.0 / limit)
 
   /**
-   * @param startNanos
-   *   when the attempt began that met the overload
-   * @param nowNanos
-   *   by the same clock
+   * @param startNanos when the attempt began that met the overload
+   * @param nowNanos by the same clock
    */
   def overloaded(startNanos: Long, nowNanos: Long): Unit = if (!hasFallen || startNanos - fellNanos >= 0) {
     limit = math.max(1.0, limit * Decrease)

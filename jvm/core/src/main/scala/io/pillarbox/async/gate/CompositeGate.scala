@@ -43,7 +43,7 @@ private[async] final class CompositeGate(first: CallGate, second: CallGate) exte
 
     val secondWaiter: Runnable = () => arrive()
 
-    /** The first gate has let it through. */
+    /** Asks the second gate, since the first has let it through. */
     override def run(): Unit = if (isOver) first.release() else if (second.tryAcquire(secondWaiter)) arrive()
 
     private def isOver: Boolean = synchronized(over)
@@ -63,7 +63,7 @@ private[async] final class CompositeGate(first: CallGate, second: CallGate) exte
     }
 
     /**
-     * Leaves whichever line it stands in. If it stands in none it is between the two, or about to arrive, and
+     * Leaves the line in which it stands. If it stands in none it is between the two, or about to arrive, and
      * gives back there what it holds.
      */
     def abandon(): Boolean = {

@@ -3,8 +3,7 @@ package io.pillarbox.async.gate
 import java.util
 
 /**
- * At most `max` permits are out at a time. Waiters are served in the order they came, and nobody overtakes
- * them.
+ * Gives at most `max` permits at a time. Waiters are served in the order they came, and none is overtaken.
  *
  * An operator has one waiter in line at a time however many of its elements wait, so the line is fair over
  * operators: each gets a permit in turn.
@@ -45,6 +44,6 @@ private[pillarbox] final class ConcurrencyGate(max: Int) extends CallGate {
 
   override def limitNow: Int = max
 
-  /** Permits that are out. */
+  /** The number of permits that are out. */
   def inUse: Int = synchronized(max - free)
 }

@@ -4,13 +4,13 @@ import java.util.concurrent.TimeUnit
 
 import io.pillarbox.mailbox.SystemProcessingTimeService
 
-/** Time, and tasks run at a time, for gates. */
+/** The clock of gates, which also runs tasks at a time. */
 private[pillarbox] trait GateClock {
 
   /** Nanoseconds from an arbitrary origin, never backwards. Any thread. */
   def nanoTime: Long
 
-  /** Runs the task once after the delay, or right then, on any thread. The task is short. */
+  /** Runs the task, which is short, once after the delay, or right then, on any thread. */
   def schedule(delayNanos: Long, task: Runnable): Unit
 }
 

@@ -4,24 +4,24 @@ import java.util
 import java.util.concurrent.TimeUnit
 
 /**
- * A gate of permits that may be told to let nobody begin for a while. Waiters are served in the order they
- * came. All of it is under one lock, but waiters run outside, since they may come back at once.
+ * A gate of permits that can pause: nobody begins for a while. Waiters are served in the order they came. All
+ * of it is under one lock, but waiters run outside, since they may come back at once.
  */
 private[async] abstract class PausingGate(protected final val clock: GateClock) extends CallGate {
   private val waiters = new util.ArrayDeque[Runnable]
   private var paused = false
   private var pausedUntil = 0L
 
-  /** Permits that are out. */
+  /** The number of permits that are out. */
   protected final var out = 0
 
-  /** Whether there was a permit, which is taken then. Under the lock. */
+  /** Takes a permit; false if there is none. Under the lock. */
   protected def take(): Boolean
 
-  /** Some may be waiting, after all were served that could be. Under the lock. */
+  /** Called when waiters may be left, after all were served that could be. Under the lock. */
   protected def someWait(): Unit = ()
 
-  /** Served in its turn, or put behind the others. Under the lock. */
+  /** Takes a permit in its turn, or puts the waiter behind the others. Under the lock. */
   protected final def takeOrWait(waiter: Runnable): Boolean = {
     val granted = waiters.isEmpty && take()
     if (!granted) waiters.addLast(waiter)
@@ -30,7 +30,7 @@ private[async] abstract class PausingGate(protected final val clock: GateClock) 
 
   protected final def hasWaiters: Boolean = !waiters.isEmpty
 
-  /** Whether nobody may begin. Under the lock. */
+  /** True if nobody may begin. Under the lock. */
   protected final def isPaused(now: Long): Boolean = {
     if (now - pausedUntil >= 0) paused = false
     paused
@@ -42,7 +42,7 @@ private[async] abstract class PausingGate(protected final val clock: GateClock) 
    */
   protected final def pauseLeft: Long = if (paused) math.max(0L, pausedUntil - clock.nanoTime) else -1L
 
-  /** Nobody begins for so many ns; a pause that lasts longer stays. Under the lock. */
+  /** Lets nobody begin for this time in ns; a pause that lasts longer stays. Under the lock. */
   protected final def pause(nanos: Long): Unit = if (nanos > 0) {
     val until = clock.nanoTime + nanos
     if (!paused || until - pausedUntil > 0) {
@@ -51,11 +51,11 @@ private[async] abstract class PausingGate(protected final val clock: GateClock) 
     }
   }
 
-  /** Of a pause that somebody outside asks for. */
+  /** Turns the length of a pause that comes from outside into ns. */
   protected final def nanosOf(ms: Long): Long =
     TimeUnit.MILLISECONDS.toNanos(math.min(ms, Overload.LongestPauseMs))
 
-  /** Gives permits to those that wait. Not under the lock. */
+  /** Gives permits to the waiters. Not under the lock. */
   protected final def serve(): Unit = {
     val served = new util.ArrayList[Runnable]
     synchronized {
@@ -78,6 +78,5 @@ private[async] abstract class PausingGate(protected final val clock: GateClock) 
 
   override def mayBegin: Boolean = synchronized(!paused || clock.nanoTime - pausedUntil >= 0)
 
-  /** Permits that are out. */
   final def inUse: Int = synchronized(out)
 }

@@ -4,14 +4,15 @@ import java.util
 import java.util.concurrent.TimeUnit
 
 /**
- * At most `permits` calls start per `intervalNanos`, evenly spread: in any stretch of that length at most
- * `permits + burst - 1`. A permit is not given back, `release` does nothing. Waiters are served in order.
+ * Lets at most `permits` calls start per `intervalNanos`, evenly spread: in any stretch of that length at
+ * most `permits + burst - 1`. A permit is not given back, `release` does nothing. Waiters are served in
+ * order.
  *
  * A token bucket of `burst` tokens, kept as the time at which it would be full: the Generic Cell Rate
  * Algorithm, ITU-T Recommendation I.371.
  *
- * @param burst
- *   calls that may start at once after a pause; more than 1 also makes up for wake-ups that come late
+ * @param burst the calls that may start at once after a pause; more than 1 also makes up for wake-ups that
+ *   come late
  */
 private[pillarbox] final class RateGate(permits: Int, intervalNanos: Long, burst: Int, clock: GateClock)
     extends CallGate {
@@ -26,10 +27,10 @@ private[pillarbox] final class RateGate(permits: Int, intervalNanos: Long, burst
   private var fullAt = clock.nanoTime
   private var armed = false
 
-  /** After so long without a call it lets through just as much as a new one. */
+  /** The time without a call after which the gate is as good as a new one. */
   def fillNanos: Long = tolerance + spacing
 
-  /** By the clock of the machine, with a burst of what ten milliseconds allow. */
+  /** Uses the clock of the machine, and a burst of the calls that ten milliseconds allow. */
   def this(permits: Int, intervalNanos: Long) = this(
     permits,
     intervalNanos,
@@ -46,7 +47,7 @@ private[pillarbox] final class RateGate(permits: Int, intervalNanos: Long, burst
     granted
   }
 
-  /** Compared by difference, as the clock may wrap. */
+  /** Compares by difference, as the clock may wrap. */
   private def takeToken(): Boolean = {
     val now = clock.nanoTime
     val base = if (fullAt - now > 0) fullAt else now
@@ -60,7 +61,7 @@ private[pillarbox] final class RateGate(permits: Int, intervalNanos: Long, burst
     clock.schedule(math.max(0L, fullAt - tolerance - clock.nanoTime), () => serve())
   }
 
-  /** Waiters run outside the lock: they may come back at once. */
+  /** Runs waiters outside the lock: they may come back at once. */
   private def serve(): Unit = {
     val served = new util.ArrayList[Runnable]
     synchronized {

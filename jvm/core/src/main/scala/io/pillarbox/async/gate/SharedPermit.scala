@@ -4,7 +4,7 @@ import java.util.concurrent.atomic.AtomicInteger
 
 /**
  * The permit of one call for many attempts: given back when the last of them ends. An answer to one of them
- * is one to the call, if none fails. Any thread.
+ * is an answer to the call, if none fails. Any thread.
  */
 private[async] final class SharedPermit(permit: Permit, attempts: Int)
     extends AtomicInteger(attempts)

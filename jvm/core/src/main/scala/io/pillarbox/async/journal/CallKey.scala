@@ -1,10 +1,9 @@
 package io.pillarbox.async.journal
 
 /**
- * Names a call by what it asks: 128 bits of a hash in which no two are equal by accident.
+ * Identifies a call by its request: 128 bits of a hash in which no two are equal by accident.
  *
- * @param values
- *   what was hashed of the row itself, for readers of a journal; not compared
+ * @param values the hashed values of the row itself, for readers of a journal; not compared
  */
 private[pillarbox] final class CallKey(val high: Long, val low: Long, val values: Array[Byte]) {
 
@@ -16,10 +15,10 @@ private[pillarbox] final class CallKey(val high: Long, val low: Long, val values
     case _ => false
   }
 
-  /** Its bits are spread already. */
+  /** Takes bits of the hash, which are spread already. */
   override def hashCode: Int = (low ^ (low >>> 32)).toInt
 
-  /** 32 hexadecimal digits. */
+  /** Returns 32 hexadecimal digits. */
   override def toString: String = f"$high%016x$low%016x"
 }
 

@@ -14,9 +14,9 @@ import org.slf4j.LoggerFactory
  * The answers in one folder, for all tasks of a process. Thread-safe.
  *
  * Guarantees: a record that was appended is found, by this process at once and by others when they `refresh`,
- * unless its segment was deleted; nothing else is found. Writers don't disturb each other, whoever they are:
- * each has segments of its own. Of several records of a key the one with the latest time counts, and this
- * process's own before others'.
+ * unless its segment was deleted; nothing else is found. Writers don't disturb each other: each has segments
+ * of its own. Of several records of a key the one with the latest time counts, and this process's own before
+ * others'.
  */
 private[journal] final class Journal(
     files: JournalFiles,
@@ -41,7 +41,7 @@ private[journal] final class Journal(
 
   def size: Int = index.size
 
-  /** Reads what others have written since the last time. */
+  /** Reads the records that others have written since the last time. */
   @throws[IOException]
   def refresh(): Unit = refreshing.synchronized {
     val start = nanoTime()
@@ -50,7 +50,7 @@ private[journal] final class Journal(
     nextRefresh = end + math.max(RefreshNanos, RestShare * (end - start))
   }
 
-  /** Does so on another thread, if that was not done lately. Never blocks. */
+  /** Refreshes on another thread, if that was not done lately. Never blocks. */
   def refreshSoon(): Unit = if (nanoTime() - nextRefresh >= 0 && isAsked.compareAndSet(false, true))
     ForkJoinPool.commonPool.execute { () =>
       try refresh()
@@ -62,7 +62,7 @@ private[journal] final class Journal(
     val own = writer.currentName
     val (old, found) = files.list().filter(file => SegmentFormat.isName(file.name)).partition(isOver)
     old.foreach(delete)
-    // Somebody has deleted it. What goes there now would be lost.
+    // The segment was deleted: records that go there now would be lost.
     if (own.exists(name => !found.exists(_.name == name)) && writer.currentName == own)
       writer.abandon(new FileNotFoundException(own.get))
     val known = segments.synchronized(segments.iterator.map(segment => segment.name -> segment).toMap)
@@ -73,7 +73,7 @@ private[journal] final class Journal(
   }
 
   /**
-   * Whether nobody needs a segment: its last answer was written a life after its first at the latest. A third
+   * True if nobody needs a segment: its last answer was written a life after its first at the latest. A third
    * life is for clocks that differ.
    */
   private def isOver(file: JournalFile): Boolean =
@@ -106,11 +106,11 @@ private[journal] final class Journal(
         }
       }
     catch {
-      // It was deleted, which is allowed at any time.
+      // The segment was deleted, which is allowed at any time.
       case _: FileNotFoundException => ()
     }
 
-  /** Null if there is no record of the key that counts. */
+  /** Finds the record of the key; null if there is none that counts. */
   def find(key: CallKey): RecordPlace = index.find(key)
 
   def nameOf(segment: Int): String = segments.synchronized(segments(segment).name)
@@ -119,11 +119,11 @@ private[journal] final class Journal(
   @throws[IOException]
   def open(): Unit = writer.open()
 
-  /** Appends the records. What can't be kept throws; what is not safe yet is to be settled. */
+  /** Appends the records, or throws. Records that are not safe yet are to be settled. */
   @throws[IOException]
   def append(records: RecordBuffer): Unsettled = writer.append(records)
 
-  /** Makes what was appended safe, or throws. */
+  /** Makes the appended records safe, or throws. */
   @throws[IOException]
   def settle(appended: Unsettled): Unit = writer.settle(appended)
 
@@ -142,12 +142,12 @@ private[journal] final class Journal(
 private object Journal {
   private val log = LoggerFactory.getLogger(classOf[Journal])
 
-  /** A task that finds nothing learns within this time what others have written. */
+  /** The time within which a task that finds nothing learns what others have written. */
   private val RefreshNanos = TimeUnit.SECONDS.toNanos(1)
 
-  /** A segment is deleted so many lives of its answers after it was written. */
+  /** The number of lives of its answers after which a segment is deleted, from when it was written. */
   private final val Lives = 3
 
-  /** Of the time, at most one part in a hundred goes into looking. */
+  /** Looking takes at most one part in this many of the time. */
   private final val RestShare = 100L
 }

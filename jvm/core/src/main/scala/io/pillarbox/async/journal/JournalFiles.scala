@@ -5,31 +5,29 @@ import java.io.IOException
 /** The folder of a journal: files that are written once, from the start to the end. Thread-safe. */
 private[pillarbox] trait JournalFiles {
 
-  /** All files in it; none if it is not there. */
+  /** Lists all files in it; none if it is not there. */
   @throws[IOException]
   def list(): Seq[JournalFile]
 
   @throws[IOException]
   def open(name: String): JournalInput
 
-  /** A new file, in a folder that is made if it is not there. */
+  /** Creates a file, in a folder that is made if it is not there. */
   @throws[IOException]
   def create(name: String): JournalOutput
 
-  /** No-op if it is not there. */
+  /** Deletes a file. No-op if it is not there. */
   @throws[IOException]
   def delete(name: String): Unit
 }
 
 /**
- * @param length
- *   in bytes; of a file that is being written perhaps too little
- * @param writtenMs
- *   when it was made, or written to since
+ * @param length its bytes; perhaps too few for a file that is being written
+ * @param writtenMs the time when it was made, or written to since
  */
 private[pillarbox] final case class JournalFile(name: String, length: Long, writtenMs: Long)
 
-/** One thread at a time. */
+/** A file that is read, by one thread at a time. */
 private[pillarbox] trait JournalInput extends AutoCloseable {
 
   /** Reads at most `length` bytes that begin at `position`; 0 or less if the file ends there. */
@@ -37,15 +35,13 @@ private[pillarbox] trait JournalInput extends AutoCloseable {
   def read(position: Long, into: Array[Byte], offset: Int, length: Int): Int
 }
 
-/** One thread at a time. After a method has thrown, only `close` may be called. */
+/** A file that is written, by one thread at a time. After a method has thrown, only `close` may be called. */
 private[pillarbox] trait JournalOutput extends AutoCloseable {
 
   @throws[IOException]
   def write(bytes: Array[Byte], offset: Int, length: Int): Unit
 
-  /**
-   * Makes what was written outlive this process; whether that can be had before `close`.
-   */
+  /** Makes the written bytes outlive this process; false if that is only possible by `close`. */
   @throws[IOException]
   def persist(): Boolean
 }

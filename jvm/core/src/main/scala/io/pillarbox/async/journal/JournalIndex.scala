@@ -1,27 +1,25 @@
 package io.pillarbox.async.journal
 
-/** Where the newest record of a key is. */
+/** The place of a record in its segment. */
 private[journal] final case class RecordPlace(segment: Int, offset: Long)
 
 /**
- * Which records count.
+ * Decides which records count.
  *
- * @param ttlMs
- *   records that are as old, or older, or that come from a future as far away, don't; 0 for none
- * @param timeMs
- *   the time of now
+ * @param ttlMs the age from which on records don't count, in the past or in the future; 0 for none
+ * @param timeMs returns the time of now
  */
 private[journal] final class RecordAge(val ttlMs: Long, timeMs: () => Long) {
 
   def nowMs: Long = timeMs()
 
-  /** By distance: a clock that was set back must not let records live for ever. */
+  /** Compares by distance: a clock that was set back must not let records live for ever. */
   def counts(writtenMs: Long, nowMs: Long): Boolean = ttlMs == 0 || math.abs(nowMs - writtenMs) < ttlMs
 }
 
 /**
- * The records of all segments by key, in 32 bytes each, in a table that is at most two thirds full. When it
- * is full, those that no longer count leave it. Thread-safe.
+ * The newest records of all segments by key, in 32 bytes each, in a table that is at most two thirds full.
+ * When it is full, those that no longer count leave it. Thread-safe.
  */
 private[journal] final class JournalIndex(age: RecordAge) {
   import JournalIndex._
@@ -36,7 +34,7 @@ private[journal] final class JournalIndex(age: RecordAge) {
 
   def size: Int = synchronized(count)
 
-  /** Null if there is none that counts. */
+  /** Finds the record of the key; null if there is none that counts. */
   def find(key: CallKey): RecordPlace = synchronized {
     val slot = slotOf(key)
     val place = places(slot)
@@ -45,8 +43,8 @@ private[journal] final class JournalIndex(age: RecordAge) {
   }
 
   /**
-   * @param isNewest
-   *   whether it replaces a record whatever its time; otherwise only one that is not younger or doesn't count
+   * @param isNewest true if it replaces a record whatever its time; otherwise only one that is not younger or
+   *   doesn't count
    */
   def put(key: CallKey, timeMs: Long, segment: Int, offset: Long, isNewest: Boolean): Unit = synchronized {
     require(offset > 0 && offset <= LargestOffset && segment < MostSegments, s"$offset in segment $segment")
@@ -82,7 +80,7 @@ private[journal] final class JournalIndex(age: RecordAge) {
     places(slot) = place
   }
 
-  /** A larger table, unless more than half of the records have left. */
+  /** Makes a larger table, unless more than half of the records have left. */
   private def makeRoom(): Unit = {
     val (oldKeys, oldTimes, oldPlaces) = (keys, times, places)
     val now = age.nowMs

@@ -5,11 +5,10 @@ import java.nio.charset.StandardCharsets.UTF_8
 import java.security.MessageDigest
 
 /**
- * Whose answers a journal holds. Its id is the hash of its description, so any two writers agree on it, and
- * an operator only finds the answers that one of the very same description was given.
+ * The operator whose answers a journal holds. Its id is the hash of its description, so any two writers agree
+ * on it, and an operator only finds the answers to an operator of the very same description.
  *
- * @param description
- *   a JSON object that says all that a reader of its answers must know
+ * @param description a JSON object with all that a reader of its answers must know
  */
 private[pillarbox] final class JournalOperator(description: String) {
   private[journal] val json: Array[Byte] = description.getBytes(UTF_8)

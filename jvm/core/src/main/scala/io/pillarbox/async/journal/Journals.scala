@@ -11,13 +11,11 @@ import org.slf4j.LoggerFactory
 /**
  * The journals of a process, each by the path of its folder and how long its answers count. Thread-safe.
  *
- * A journal that no task has any more is kept for some minutes, so that the next micro-batch need not read it
- * again.
+ * A journal that no task has any more stays open for some minutes, so that the next micro-batch need not read
+ * it again.
  *
- * @param nanoTime
- *   from an arbitrary origin
- * @param timeMs
- *   the time that records get, and that their age is judged by
+ * @param nanoTime returns nanoseconds from an arbitrary origin
+ * @param timeMs returns the time that records get, and that their age is judged by
  */
 private[pillarbox] final class Journals(
     nanoTime: () => Long,
@@ -29,10 +27,9 @@ private[pillarbox] final class Journals(
   private val open = mutable.HashMap.empty[(String, Long), Shared]
 
   /**
-   * The answers to `operator` in the journal at `path`, with all that was written to it up to now.
+   * Returns the answers to `operator` in the journal at `path`, with all that was written to it up to now.
    *
-   * @param ttlMs
-   *   records that are as old, or older, or that come from a future as far away, don't count; 0 for none
+   * @param ttlMs the age from which on records don't count, in the past or in the future; 0 for none
    */
   @throws[IOException]
   def hold(path: String, ttlMs: Long, operator: JournalOperator, files: => JournalFiles): HeldJournal = {
@@ -77,7 +74,7 @@ private[pillarbox] object Journals {
   private val log = LoggerFactory.getLogger(classOf[Journals])
   private val KeepNanos = TimeUnit.MINUTES.toNanos(10)
 
-  /** Those of this process. */
+  /** The journals of this process. */
   val ofProcess: Journals = new Journals(() => System.nanoTime(), () => System.currentTimeMillis())
 
   private final class Shared(val journal: Journal) {
@@ -86,7 +83,7 @@ private[pillarbox] object Journals {
   }
 }
 
-/** A task's hold on an operator's answers in a journal. One thread at a time. */
+/** Gives a task an operator's answers in a journal. One thread at a time. */
 private[pillarbox] final class HeldJournal private[journal] (
     journal: Journal,
     operator: JournalOperator,
@@ -99,8 +96,8 @@ private[pillarbox] final class HeldJournal private[journal] (
   private var isHeld = true
 
   /**
-   * The payload of the key's record, or null if there is none that counts. What another process has written
-   * lately is found about a second later.
+   * The payload of the key's record, or null if there is none that counts. A record that another process has
+   * written lately is found about a second later.
    */
   def find(key: CallKey): Array[Byte] = {
     val unwritten = if (records.isEmpty) null else records.payload(key)
@@ -116,21 +113,21 @@ private[pillarbox] final class HeldJournal private[journal] (
     }
   }
 
-  /** Throws if nothing can be written. */
+  /** Makes sure that records can be written, or throws. */
   @throws[IOException]
   def open(): Unit = {
     throwLost()
     journal.open()
   }
 
-  /** What this task has written must not be lost unheard, even if it writes no more. */
+  /** Throws if records that this task has written are lost, even if it writes no more. */
   private def throwLost(): Unit =
     unsettled.forEach(appended => if (appended.failure != null) throw appended.failure)
 
   /** Adds a record, which `flush` writes. */
   def add(key: CallKey, payload: Array[Byte], length: Int): Unit = records.add(key, timeMs(), payload, length)
 
-  /** Writes what was added; nothing of it counts if it throws. */
+  /** Writes the added records; none of them counts if it throws. */
   @throws[IOException]
   def flush(): Unit = if (!records.isEmpty)
     try {
@@ -139,7 +136,7 @@ private[pillarbox] final class HeldJournal private[journal] (
       if (appended != null) unsettled.add(appended): Unit
     } finally records.clear()
 
-  /** What was flushed is safe now, or it throws; what was only added is dropped. Idempotent. */
+  /** Makes the flushed records safe, or throws; drops those that were only added. Idempotent. */
   @throws[IOException]
   override def close(): Unit = if (isHeld) {
     isHeld = false

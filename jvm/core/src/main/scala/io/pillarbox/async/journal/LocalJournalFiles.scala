@@ -6,10 +6,10 @@ import java.nio.file.{Files, NoSuchFileException, NotDirectoryException, Path}
 import scala.jdk.CollectionConverters._
 
 /**
- * A folder of a file system that is mounted here. What was written outlives the process at once, and the
- * machine as soon as the system has written it out.
+ * A folder of a mounted file system. Written bytes outlive the process at once, and the machine as soon as
+ * the system has written them out.
  *
- * Without channels: one that many tasks share would be closed by the interrupt of one of them.
+ * It uses no channels: the interrupt of one task would close a channel that many share.
  */
 private[pillarbox] final class LocalJournalFiles(folder: Path) extends JournalFiles {
 

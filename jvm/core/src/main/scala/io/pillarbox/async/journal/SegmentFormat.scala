@@ -15,37 +15,37 @@ import java.util.zip.CRC32C
  * }}}
  *
  * An operator stands before the first of its answers in a segment. A content of another kind is passed over.
- * What follows the last whole entry was cut short when its writer died, and is ignored.
+ * Bytes behind the last whole entry were cut short when the writer died, and are ignored.
  */
 private[journal] object SegmentFormat {
   val Magic: Array[Byte] = "PBXCALLS".getBytes("US-ASCII")
   final val Version = 2
   final val HeaderSize = 12
 
-  /** Before the content. */
+  /** The bytes before the content. */
   final val FrameSize = 8
   final val OperatorKind: Byte = 1
   final val AnswerKind: Byte = 2
 
-  /** Before the key of an answer's content. */
+  /** The bytes before the key of an answer's content. */
   final val AnswerHead = 45
   private final val OperatorAt = 1
   private final val CallAt = 17
   private final val TimeAt = 33
   private final val KeyLengthAt = 41
 
-  /** Of a content; what says to be larger is no entry. */
+  /** The largest content; a larger length is no entry. */
   final val LargestContent: Int = 1 << 30
 
   private final val Suffix = ".calls"
 
-  /** A name that no other writer has, and that tells how long the answers count; 0 for always. */
+  /** Makes a name that no other writer has, with the time for which the answers count; 0 for always. */
   def newName(ttlMs: Long): String =
     s"${java.util.UUID.randomUUID}${if (ttlMs > 0) s"_$ttlMs" else ""}$Suffix"
 
   def isName(name: String): Boolean = name.endsWith(Suffix) && !name.startsWith(".")
 
-  /** How long the answers of a segment count; None for always. */
+  /** The time for which the answers of a segment count; None for always. */
   def ttlOf(name: String): Option[Long] =
     name.stripSuffix(Suffix).split('_').drop(1).headOption.flatMap(_.toLongOption)
 
@@ -57,11 +57,11 @@ private[journal] object SegmentFormat {
     crc.getValue.toInt
   }
 
-  /** Whether a whole entry is at `at`, which `length` bytes of content follow. */
+  /** True if a whole entry is at `at`, which `length` bytes of content follow. */
   def isEntry(bytes: ByteBuffer, at: Int, length: Int): Boolean =
     bytes.getInt(at) == length && bytes.getInt(at + 4) == checksum(bytes.array, at + FrameSize, length)
 
-  /** Whether the whole entry at `at` is an answer. */
+  /** True if the whole entry at `at` is an answer. */
   def isAnswer(bytes: ByteBuffer, at: Int): Boolean = {
     val length = bytes.getInt(at)
     bytes.get(at + FrameSize) == AnswerKind && length >= AnswerHead && {
@@ -70,7 +70,7 @@ private[journal] object SegmentFormat {
     }
   }
 
-  /** The call of an answer, as of its operator. */
+  /** The key of an answer's call to its operator. */
   def keyAt(bytes: ByteBuffer, answer: Int): CallKey = {
     def long(at: Int) = bytes.getLong(answer + FrameSize + at)
     CallKey(long(CallAt) ^ long(OperatorAt), long(CallAt + 8) ^ long(OperatorAt + 8))
@@ -84,7 +84,7 @@ private[journal] object SegmentFormat {
     java.util.Arrays.copyOfRange(bytes.array, start, content + bytes.getInt(answer))
   }
 
-  /** The entry that says who an operator is. */
+  /** The entry that describes an operator. */
   def entryOf(operator: JournalOperator): Array[Byte] = {
     val length = 1 + operator.json.length
     val entry = ByteBuffer.allocate(FrameSize + length).putInt(length).putInt(0)
@@ -132,7 +132,7 @@ private[journal] final class RecordBuffer(val operator: JournalOperator) {
     newest.put(key, start): Unit
   }
 
-  /** Each record: its key as of the operator, its time and where it begins. */
+  /** Visits each record: its key for the operator, its time and its start. */
   def foreach(visit: (CallKey, Long, Int) => Unit): Unit = {
     var i = 0
     while (i < keys.size) {

@@ -8,7 +8,7 @@ import org.slf4j.LoggerFactory
 
 /**
  * Reads single records. It reads ahead as long as records are asked for in about the order in which they were
- * written, as a task that is run again asks. One thread; keeps a few files open until `close`.
+ * written, as a task that runs again asks. One thread; keeps a few files open until `close`.
  */
 private[journal] final class SegmentReader(files: JournalFiles) extends AutoCloseable {
   import SegmentFormat._
@@ -22,7 +22,7 @@ private[journal] final class SegmentReader(files: JournalFiles) extends AutoClos
     }
   }
 
-  /** Null if there is no such record any more, or it can't be read. */
+  /** Reads a record; null if it is gone, or can't be read. */
   def payload(segment: String, offset: Long, key: CallKey): Array[Byte] =
     try {
       val window = windows.computeIfAbsent(segment, name => new Window(name))
@@ -82,7 +82,7 @@ private[journal] final class SegmentReader(files: JournalFiles) extends AutoClos
       }
     }
 
-    /** Always true. */
+    /** Opens the file anew; always true. */
     def reopen(): Boolean = {
       in.close()
       filled = 0

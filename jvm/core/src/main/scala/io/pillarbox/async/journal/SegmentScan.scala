@@ -15,10 +15,8 @@ private[journal] final class SegmentScan(in: JournalInput, name: String) {
   /**
    * Visits the whole answers from `from` on, each with its key, time and place.
    *
-   * @param from
-   *   what an earlier scan of the same segment returned, or 0
-   * @return
-   *   where the last whole entry ends
+   * @param from the result of an earlier scan of the same segment, or 0
+   * @return the end of the last whole entry
    */
   @throws[IOException]
   def run(from: Long)(visit: (CallKey, Long, Long) => Unit): Long = {
@@ -52,7 +50,7 @@ private[journal] final class SegmentScan(in: JournalInput, name: String) {
     isEntry(buffer, (place - start).toInt, length)
   }
 
-  /** Whether the file has so many bytes there; then they are in the buffer. */
+  /** True if the file has this many bytes there; then they are in the buffer. */
   private def has(place: Long, size: Int): Boolean = {
     if (place + size > start + filled) moveTo(place)
     while (place + size > start + filled && readOn(size)) {}
@@ -66,7 +64,7 @@ private[journal] final class SegmentScan(in: JournalInput, name: String) {
     filled -= dropped
   }
 
-  /** What a length says is believed as far as bytes come. */
+  /** Grows the buffer as far as bytes come, since a damaged length may say anything. */
   private def readOn(size: Int): Boolean = {
     if (filled == buffer.capacity && filled < size)
       buffer =

@@ -14,12 +14,9 @@ import org.slf4j.LoggerFactory
  * A segment in which a write failed is never written to again, since there may be half a record at its end.
  * Nor is one that is older than its answers get, so that it can be deleted some time.
  *
- * @param age
- *   how long the answers count
- * @param onSegment
- *   gives a new segment its number
- * @param onRecord
- *   told of each record, with its segment and place, once it can be read
+ * @param age tells how long the answers count
+ * @param onSegment gives a new segment its number
+ * @param onRecord takes each record, with its segment and place, once it can be read
  */
 private[journal] final class SegmentWriter(
     files: JournalFiles,
@@ -30,7 +27,7 @@ private[journal] final class SegmentWriter(
 ) {
   import SegmentWriter._
 
-  /** Null if there is none to write to. */
+  /** The segment that is written to, or null. */
   private var current: Segment = _
 
   /** Makes sure that there is a segment to write to. */
@@ -53,8 +50,7 @@ private[journal] final class SegmentWriter(
   /**
    * Appends the records; they outlive the process when it returns, or a flush interval later.
    *
-   * @return
-   *   what is to be settled then; null if they are safe
+   * @return the records to be settled then; null if they are safe
    */
   @throws[IOException]
   def append(records: RecordBuffer): Unsettled = synchronized {
@@ -77,7 +73,7 @@ private[journal] final class SegmentWriter(
     }
   }
 
-  /** Where what was written is safe, it doesn't matter whether the segment can be closed. */
+  /** Leaves the segment; whether it can be closed does not matter where its records are safe. */
   private def leave(): Unit =
     if (current.persists) abandon(new IOException("The segment is old")) else roll()
 
@@ -86,13 +82,13 @@ private[journal] final class SegmentWriter(
     CompletableFuture
       .delayedExecutor(limits.flushIntervalMs, TimeUnit.MILLISECONDS)
       .execute { () =>
-        // Whoever has written to it learns of a failure when it settles.
+        // The tasks that have written to it learn of a failure when they settle.
         try synchronized(if (current eq segment) roll())
         catch { case e: IOException => log.warn("Could not close segment {} of a journal", segment.name, e) }
       }
   }
 
-  /** Ends the segment: what is in it outlives the process now, wherever it is. */
+  /** Closes the segment, whose records outlive the process then. */
   @throws[IOException]
   private def roll(): Unit = {
     val segment = current
@@ -107,14 +103,14 @@ private[journal] final class SegmentWriter(
     if (segment.size == SegmentFormat.HeaderSize) deleteQuietly(segment.name)
   }
 
-  /** Makes what was appended safe. Throws if it is lost, also if that is known to others. */
+  /** Makes the appended records safe. Throws if they are lost, also if that is known to others. */
   @throws[IOException]
   def settle(appended: Unsettled): Unit = synchronized {
     if (current eq appended) roll()
     if (appended.failure != null) throw appended.failure
   }
 
-  /** The segment that is written to, if there is one that others can see. */
+  /** The name of the segment that is written to, if there is one that others can see. */
   def currentName: Option[String] = synchronized(Option(current).filter(_.persists).map(_.name))
 
   /**
@@ -141,7 +137,7 @@ private[journal] final class SegmentWriter(
     try files.delete(name)
     catch { case NonFatal(e) => log.warn("Could not delete segment {}, which is empty", name, e) }
 
-  /** `persists`: whether what is written to it is safe before it is closed. */
+  /** `persists`: true if written bytes are safe before it is closed. */
   private final class Segment(val name: String, val out: JournalOutput, val persists: Boolean)
       extends Unsettled {
     private val number = onSegment(name)
@@ -151,7 +147,7 @@ private[journal] final class SegmentWriter(
     var size: Long = SegmentFormat.HeaderSize.toLong
     var willRoll = false
 
-    /** Says who the operator is, before its first answer here. */
+    /** Describes the operator, before its first answer here. */
     def declare(operator: JournalOperator): Unit = if (declared.add((operator.high, operator.low))) {
       val entry = SegmentFormat.entryOf(operator)
       out.write(entry, 0, entry.length)
@@ -160,7 +156,7 @@ private[journal] final class SegmentWriter(
 
     def add(key: CallKey, timeMs: Long, start: Int): Unit = untold += ((key, timeMs, size + start))
 
-    /** Its records can be read now. */
+    /** Tells of its records, which can be read now. */
     def tell(): Unit = {
       untold.foreach { case (key, timeMs, offset) => onRecord(key, timeMs, number, offset) }
       untold.clear()
@@ -171,7 +167,7 @@ private[journal] final class SegmentWriter(
 /** Records that were appended and that are not safe before their segment is closed. */
 private[journal] sealed trait Unsettled {
 
-  /** Why they are lost; null if they aren't. */
+  /** The reason why they are lost; null if they aren't. */
   @volatile var failure: IOException = _
 }
 
@@ -180,10 +176,8 @@ private object SegmentWriter {
 }
 
 /**
- * @param segmentBytes
- *   a segment that is larger gets a successor
- * @param flushIntervalMs
- *   where files are only safe once they are closed, a segment is closed after this time
+ * @param segmentBytes the size from which on a segment gets a successor
+ * @param flushIntervalMs the time after which a segment is closed, where files are only safe then
  */
 private[pillarbox] final case class JournalLimits(
     segmentBytes: Long = 64L << 20,

@@ -5,14 +5,14 @@ import scala.collection.mutable
 import io.pillarbox.async.gate.AdaptiveLimit
 
 /**
- * Who may make how many of the calls that one limit allows. One thread at a time.
+ * Divides the calls that one limit allows over processes. One thread at a time.
  *
- * Guarantee: what processes believe to have never comes to more than the limit, whatever messages are lost,
- * late or out of order, as long as all clocks run equally fast. A process is charged with the largest of what
- * it has said to have and of all answers that it may still go by, until it says otherwise or its lease ends.
- * Only where the limit itself falls, more may be under way for a while.
+ * Guarantee: the permits that processes believe to have never come to more than the limit, whatever messages
+ * are lost, late or out of order, as long as all clocks run equally fast. A process is charged with the
+ * largest of what it has said to have and of all answers that may still be in force there, until it says
+ * otherwise or its lease ends. Only where the limit itself falls, more may be under way for a while.
  *
- * Those that wait get equal parts of what others don't use; what can't be divided goes round.
+ * Processes that wait get equal parts of what others don't use; the remainder goes round.
  */
 private[pillarbox] final class LeaseLedger(terms: LeaseTerms) {
   private val holders = mutable.LinkedHashMap.empty[String, Holder]
@@ -21,25 +21,25 @@ private[pillarbox] final class LeaseLedger(terms: LeaseTerms) {
   private var isPaused = false
   private var pausedUntil = 0L
 
-  /** Attempts of all processes that may be under way. */
+  /** The number of attempts of all processes that may be under way. */
   def limitNow: Int =
     if (limit != null) limit.now else if (terms.calls > 0) terms.calls else Int.MaxValue
 
-  /** Permits that processes may have. */
+  /** The number of permits that processes may have. */
   def charged: Int = holders.valuesIterator.map(_.charge).sum
 
-  /** Whether nobody has a lease. */
+  /** True if no process has a lease. */
   def isIdle(nowNanos: Long): Boolean = {
     forgetEnded(nowNanos)
     holders.isEmpty
   }
 
-  /** Whether a new one would lend just as much, but for what this one has learned of the service. */
+  /** True if a new ledger would lend just as much, but for what this one has learned of the service. */
   def isLikeNew(nowNanos: Long): Boolean =
     isIdle(nowNanos) && (tokens == null || tokens.isFull(nowNanos)) &&
       !(isPaused && nowNanos - pausedUntil < 0)
 
-  /** The answer to a report; null if a later one has overtaken it. */
+  /** Answers a report; null if a later one has overtaken it. */
   def report(process: String, report: LeaseReport, nowNanos: Long): LeaseGrant = {
     forgetEnded(nowNanos)
     val holder = holders.getOrElseUpdate(process, new Holder)
@@ -78,14 +78,14 @@ private[pillarbox] final class LeaseLedger(terms: LeaseTerms) {
   private def permitsFor(process: String, holder: Holder, now: Long): Int = {
     val free = math.max(0, limitNow - (charged - holder.charge))
     val part = partOf(process, now)
-    // Where nobody waits, what a process has once got stays with it.
+    // Each keeps its permits as long as no process waits.
     val wanted = if (holders.valuesIterator.exists(_.isWaiting)) part else math.max(part, holder.charge)
     math.min(free, wanted)
   }
 
   /**
-   * Its part of the limit: those that don't wait need what they use, and the others share the rest (max-min
-   * fairness). Of what is left over, one each goes to some, others every second.
+   * Its part of the limit: processes that don't wait need what they use, and the others share the rest
+   * (max-min fairness). Of the remainder, some get one more each, others every second.
    */
   private def partOf(process: String, now: Long): Int = {
     var rest = limitNow

@@ -5,15 +5,14 @@ import java.util.concurrent.TimeUnit
 import io.pillarbox.async.gate.{GateClock, Overload, PausingGate}
 
 /**
- * A process's part in a limit that is lent: an attempt needs a permit of those that it has, and a token if
- * there is a rate.
+ * A process's part in a limit that is lent: an attempt needs one of its permits, and a token if there is a
+ * rate.
  *
- * While it has permits, or waits, it tells the lender several times a second; permits that nobody needs go
- * back within a second. While the lender can't be reached it uses what it has until its lease ends, and then
- * waits. An attempt that is under way then goes on.
+ * While it has permits, or waits, it reports to the lender several times a second; permits that nobody needs
+ * go back within a second. While the lender can't be reached it uses what it has until its lease ends, and
+ * then waits. An attempt that is under way then goes on.
  *
- * @param send
- *   tells the lender, and answers on any thread, or never. Must not block
+ * @param send sends a report to the lender, and answers on any thread, or never. Must not block
  */
 private[pillarbox] final class LeasedGate(
     terms: LeaseTerms,
@@ -109,7 +108,7 @@ private[pillarbox] final class LeasedGate(
     report
   }
 
-  /** What is lost with a message was not important, but for the pause, which is told again. */
+  /** Sends a report. The loss of one does no harm; a pause is told again. */
   private def deliver(report: LeaseReport): Unit = {
     val sentNanos = clock.nanoTime
     send(report, grant => apply(report.number, sentNanos, grant))
@@ -141,7 +140,7 @@ private[pillarbox] final class LeasedGate(
     }
   }
 
-  /** Those that this process has, in use or not, and that its lease still covers. */
+  /** The permits that this process has, in use or not, and that its lease still covers. */
   override def limitNow: Int = synchronized {
     expire(clock.nanoTime)
     permits
@@ -150,6 +149,6 @@ private[pillarbox] final class LeasedGate(
 
 private object LeasedGate {
 
-  /** Permits that were not needed for so long go back. */
+  /** The time after which permits that are not needed go back. */
   private val IdleNanos = TimeUnit.MILLISECONDS.toNanos(500)
 }

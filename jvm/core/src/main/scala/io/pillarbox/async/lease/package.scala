@@ -2,6 +2,6 @@ package io.pillarbox.async
 
 /**
  * Limits of calls over many processes: one lends permits and tokens, others use them. Nothing here knows how
- * they talk.
+ * they communicate.
  */
 package object lease

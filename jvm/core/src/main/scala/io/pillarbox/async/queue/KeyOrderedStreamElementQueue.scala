@@ -3,26 +3,24 @@ package io.pillarbox.async.queue
 import java.util
 
 /**
- * Elements of one key leave in the order in which they came, those of different keys as they are done; none
- * passes a watermark.
+ * Lets elements of one key leave in the order in which they came, those of different keys as they are done.
  *
- * @param keyOf
- *   of a record's input; equal keys are equal
+ * @param keyOf returns the key of a record's input
  */
 private[pillarbox] final class KeyOrderedStreamElementQueue[IN, OUT](capacity: Int, keyOf: IN => AnyRef)
     extends UnorderedStreamElementQueue[IN, OUT](capacity) {
 
-  /** The elements of each key that may not leave yet, in their order; no line is empty. */
+  /** The elements of each key that may not leave yet, in their order; no queue here is empty. */
   private val lines = new util.HashMap[AnyRef, util.ArrayDeque[StreamElementQueueEntry[IN, OUT]]]
 
   override def tryPut(entry: StreamElementQueueEntry[IN, OUT]): Boolean = {
-    // First: one that is put with its rows completes inside.
-    if (!entry.isWatermark && size < capacity)
+    // Before `super`: an entry that is put with its rows completes inside.
+    if (size < capacity)
       lines.computeIfAbsent(keyOf(entry.input), _ => new util.ArrayDeque).addLast(entry)
     super.tryPut(entry)
   }
 
-  /** The first of its key may leave, and those behind it that are done. */
+  /** Lets the entry leave if it is the first of its key, with those behind it that are done. */
   override def complete(entry: StreamElementQueueEntry[IN, OUT]): Unit = {
     val key = keyOf(entry.input)
     val line = lines.get(key)

@@ -2,7 +2,7 @@ package io.pillarbox.async.queue
 
 import java.util
 
-/** Elements leave in the order in which they came: only the head may, once it is done. */
+/** Lets elements leave in the order in which they came: only the head may, once it is done. */
 private[pillarbox] final class OrderedStreamElementQueue[IN, OUT](val capacity: Int)
     extends StreamElementQueue[IN, OUT] {
   require(capacity > 0, s"The capacity must be positive, not $capacity")

@@ -2,7 +2,7 @@ package io.pillarbox.async.queue
 
 import java.util
 
-/** What is in flight, as a snapshot keeps it. */
+/** An element in flight, as a snapshot keeps it. */
 private[pillarbox] sealed trait StreamElement[+IN, +OUT]
 
 private[pillarbox] object StreamElement {
@@ -10,10 +10,8 @@ private[pillarbox] object StreamElement {
   /**
    * An input whose rows are not known.
    *
-   * @param elementId
-   *   keeps the identity of the call over a restore
-   * @param timestampMs
-   *   or [[AsyncOutput.NoTimestamp]]
+   * @param elementId keeps the identity of the call over a restore
+   * @param timestampMs the time, or [[AsyncOutput.NoTimestamp]]
    */
   final case class Record[+IN](elementId: Long, input: IN, timestampMs: Long)
       extends StreamElement[IN, Nothing]
@@ -25,6 +23,4 @@ private[pillarbox] object StreamElement {
       timestampMs: Long,
       results: util.Collection[OUT]
   ) extends StreamElement[IN, OUT]
-
-  final case class Watermark(timestampMs: Long) extends StreamElement[Nothing, Nothing]
 }

@@ -3,9 +3,7 @@ package io.pillarbox.async.queue
 /**
  * The elements in flight, and the rule by which they may leave. Mailbox thread only.
  *
- * Capacity counts all that has not been emitted: records that are done too, and watermarks. (As in Flink. A
- * watermark takes a place since a stream of watermarks behind one slow call would otherwise grow without
- * bound.) No watermark overtakes a record before it, no record a watermark before it.
+ * Capacity counts all that has not been emitted, also records that are done, as in Flink.
  */
 private[pillarbox] trait StreamElementQueue[IN, OUT] {
 
@@ -14,10 +12,10 @@ private[pillarbox] trait StreamElementQueue[IN, OUT] {
   /** Adds the entry behind all others; false, without effect, if the queue is full. */
   def tryPut(entry: StreamElementQueueEntry[IN, OUT]): Boolean
 
-  /** The entry, which is in this queue, now has its rows. Once an entry. */
+  /** Tells that the entry, which is in this queue, has its rows. Called once for an entry. */
   def complete(entry: StreamElementQueueEntry[IN, OUT]): Unit
 
-  /** Whether an element may leave now. */
+  /** True if an element may leave now. */
   def hasCompletedElements: Boolean
 
   /** Removes one element that may leave, then emits it; without effect if there is none. */

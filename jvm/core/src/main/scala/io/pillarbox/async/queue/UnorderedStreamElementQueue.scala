@@ -1,12 +1,9 @@
 package io.pillarbox.async.queue
 
 /**
- * Elements leave as soon as they are done, but none passes a watermark.
- *
- * Watermarks cut the elements into segments. Inside a segment the order is that of completion; a segment's
- * watermark leaves when all its records have left, and only then may records of the next segment leave. Every
- * operation takes constant time and allocates nothing, but for a segment a watermark: the entries are linked
- * in the order they were put, which is that of a snapshot, and a second time in the order they were done.
+ * Lets elements leave in the order in which they are done. Every operation takes constant time and allocates
+ * nothing: the entries are linked in the order they were put, which is that of a snapshot, and a second time
+ * in the order of completion.
  */
 private[pillarbox] class UnorderedStreamElementQueue[IN, OUT](val capacity: Int)
     extends StreamElementQueue[IN, OUT] {
@@ -14,8 +11,8 @@ private[pillarbox] class UnorderedStreamElementQueue[IN, OUT](val capacity: Int)
 
   private var first: StreamElementQueueEntry[IN, OUT] = _
   private var last: StreamElementQueueEntry[IN, OUT] = _
-  private var firstSegment = new UnorderedSegment[IN, OUT]
-  private var lastSegment = firstSegment
+  private var firstCompleted: StreamElementQueueEntry[IN, OUT] = _
+  private var lastCompleted: StreamElementQueueEntry[IN, OUT] = _
   private var count = 0
 
   override def size: Int = count
@@ -24,32 +21,22 @@ private[pillarbox] class UnorderedStreamElementQueue[IN, OUT](val capacity: Int)
     val fits = count < capacity
     if (fits) {
       link(entry)
-      if (entry.isWatermark) closeSegment(entry)
-      else {
-        lastSegment.add(entry)
-        if (entry.isDone) complete(entry)
-      }
+      if (entry.isDone) complete(entry)
     }
     fits
   }
 
-  private def closeSegment(watermark: StreamElementQueueEntry[IN, OUT]): Unit = {
-    lastSegment.watermark = watermark
-    val fresh = new UnorderedSegment[IN, OUT]
-    lastSegment.next = fresh
-    lastSegment = fresh
+  override def complete(entry: StreamElementQueueEntry[IN, OUT]): Unit = {
+    if (firstCompleted eq null) firstCompleted = entry else lastCompleted.nextCompleted = entry
+    lastCompleted = entry
   }
 
-  override def complete(entry: StreamElementQueueEntry[IN, OUT]): Unit = entry.segment.complete(entry)
-
-  override def hasCompletedElements: Boolean = firstSegment.hasCompleted
+  override def hasCompletedElements: Boolean = firstCompleted ne null
 
   override def emitCompletedElement(output: AsyncOutput[IN, OUT]): Unit = if (hasCompletedElements) {
-    var entry = firstSegment.pollCompleted()
-    if (entry eq null) {
-      entry = firstSegment.watermark
-      firstSegment = firstSegment.next
-    }
+    val entry = firstCompleted
+    firstCompleted = entry.nextCompleted
+    entry.nextCompleted = null
     unlink(entry)
     entry.emitTo(output)
   }
@@ -80,39 +67,5 @@ private[pillarbox] class UnorderedStreamElementQueue[IN, OUT](val capacity: Int)
       action(entry)
       entry = following
     }
-  }
-}
-
-/** The records between two watermarks, with the watermark that ends them once it has come. */
-private[async] final class UnorderedSegment[IN, OUT] {
-  private var records = 0
-  private var firstCompleted: StreamElementQueueEntry[IN, OUT] = _
-  private var lastCompleted: StreamElementQueueEntry[IN, OUT] = _
-
-  var watermark: StreamElementQueueEntry[IN, OUT] = _
-  var next: UnorderedSegment[IN, OUT] = _
-
-  def add(entry: StreamElementQueueEntry[IN, OUT]): Unit = {
-    entry.segment = this
-    records += 1
-  }
-
-  def complete(entry: StreamElementQueueEntry[IN, OUT]): Unit = {
-    if (firstCompleted eq null) firstCompleted = entry else lastCompleted.nextCompleted = entry
-    lastCompleted = entry
-  }
-
-  def hasCompleted: Boolean = (firstCompleted ne null) || (records == 0 && (watermark ne null))
-
-  /** The record that was done first, or null. */
-  def pollCompleted(): StreamElementQueueEntry[IN, OUT] = {
-    val entry = firstCompleted
-    if (entry ne null) {
-      firstCompleted = entry.nextCompleted
-      entry.nextCompleted = null
-      entry.segment = null
-      records -= 1
-    }
-    entry
   }
 }

@@ -1,25 +1,18 @@
 package io.pillarbox.async.retry
 
-import java.util
-
 /**
- * Decides whether and when an attempt is repeated. Called on the mailbox thread; it must not block.
+ * Decides if and when an attempt is repeated. Called on the mailbox thread; it must not block.
  *
- * Attempts count from 1. An exception that is [[NotRetryable]] is never retried, and one that
- * [[RetryAfter]] sets the delay itself.
+ * Attempts count from 1. An exception that is [[NotRetryable]] is never retried, and one that [[RetryAfter]]
+ * sets the delay itself.
  */
 private[pillarbox] trait AsyncRetryStrategy[OUT] {
 
-  /** Whether another attempt may follow the one numbered `attempt`. */
+  /** True if another attempt may follow the one numbered `attempt`. */
   def canRetry(attempt: Int): Boolean
 
-  /** Milliseconds to wait after the attempt numbered `attempt`. */
+  /** The milliseconds to wait after the attempt numbered `attempt`. */
   def backoffMs(attempt: Int): Long
 
   def retryOnException(error: Throwable): Boolean
-
-  /** Whether `retryOnResult` has to be asked at all. */
-  def checksResults: Boolean = false
-
-  def retryOnResult(results: util.Collection[OUT]): Boolean = false
 }

@@ -6,10 +6,9 @@ import java.util
 private[pillarbox] trait FailurePolicy[IN, OUT] {
 
   /**
-   * The rows to emit in place of an answer; or throws, which fails the task.
+   * Returns the rows to emit in place of an answer; or throws, which fails the task.
    *
-   * @param cause
-   *   of the last attempt; an [[AsyncTimeoutException]] if there was no answer in time
+   * @param cause the failure of the last attempt; an [[AsyncTimeoutException]] if there was no answer in time
    */
   @throws[Exception]
   def onFailure(call: FailedCall[IN], cause: Throwable): util.Collection[OUT]
@@ -18,12 +17,9 @@ private[pillarbox] trait FailurePolicy[IN, OUT] {
 /**
  * A call that failed for good.
  *
- * @param attempts
- *   that were made
- * @param elapsedMs
- *   since the first attempt started
- * @param callId
- *   its idempotency key; that of the call which was made, where several inputs share one
+ * @param attempts the number of attempts that were made
+ * @param elapsedMs the time since the first attempt started
+ * @param callId its idempotency key, or that of the one call which several inputs share
  */
 private[pillarbox] final case class FailedCall[IN](input: IN, attempts: Int, elapsedMs: Long, callId: String)
 

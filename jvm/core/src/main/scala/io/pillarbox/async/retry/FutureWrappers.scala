@@ -4,10 +4,10 @@ import java.util.concurrent.{CompletionException, ExecutionException}
 
 import scala.annotation.tailrec
 
-/** What the JDK's futures wrap an exception in says nothing of it. */
+/** Takes exceptions out of the wrappers of the JDK's futures. */
 private[pillarbox] object FutureWrappers {
 
-  /** The exception within. */
+  /** Returns the exception within. */
   @tailrec def unwrapped(problem: Throwable): Throwable = problem match {
     case wrapper @ (_: CompletionException | _: ExecutionException) if wrapper.getCause != null =>
       unwrapped(wrapper.getCause)

@@ -1,7 +1,7 @@
 package io.pillarbox.async
 
 /**
- * Which attempts are made again and when, and what becomes of an element that failed for good. Both are
- * decisions alone: nothing is called or waited for here.
+ * Decides which attempts are made again and when, and what becomes of an element that failed for good.
+ * Nothing is called or waited for here.
  */
 package object retry

@@ -11,7 +11,7 @@ import io.pillarbox.state.changelog.StateStreamFormat.BlockSize
  * wants key groups together; visiting the entries key group by key group is a miss of all caches for each key
  * and value.
  *
- * @param expected how many records will come, about
+ * @param expected the number of records, about
  */
 private[changelog] final class GatheredRecords(val range: KeyGroupRange, expected: Int) {
   private val initialCapacity = math.min(
@@ -22,13 +22,13 @@ private[changelog] final class GatheredRecords(val range: KeyGroupRange, expecte
   private var group = 0
   private var from = 0
 
-  /** By key group, from the first of the range; null where there never was a record. */
+  /** The buffers by key group, from the first of the range; null where there never was a record. */
   val views: Array[OutputView] = new Array[OutputView](range.size)
 
-  /** Of all records that are here. */
+  /** The bytes of all records that are here. */
   var bytes = 0L
 
-  /** Where to write the next record. */
+  /** Returns the buffer for the next record. */
   def begin(keyGroup: Int): OutputView = {
     group = keyGroup - range.start
     if (views(group) == null) views(group) = new OutputView(initialCapacity.toInt)
@@ -41,7 +41,7 @@ private[changelog] final class GatheredRecords(val range: KeyGroupRange, expecte
     bytes += views(group).length - from
   }
 
-  /** How many records the buffers from `from` to below `until` hold. */
+  /** The number of records in the buffers from `from` to below `until`. */
   def count(from: Int, until: Int): Int = {
     var sum = 0
     for (i <- from until until) sum += counts(i)
@@ -75,9 +75,9 @@ private[changelog] final class GatheredRecords(val range: KeyGroupRange, expecte
 
 private[changelog] object GatheredRecords {
 
-  /** Beyond so many bytes the records are written. */
+  /** The bytes beyond which the records are written. */
   final val Limit: Long = 1L << 20
 
-  /** What a small record takes, so that buffers seldom grow. */
+  /** The size of a small record, so that buffers seldom grow. */
   private final val RecordBytes = 40L
 }

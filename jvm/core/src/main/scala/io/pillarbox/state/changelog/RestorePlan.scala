@@ -6,10 +6,10 @@ import io.pillarbox.api.{Compatibility, InputView, SerializerSnapshot, StateDesc
 import io.pillarbox.state._
 
 /**
- * How entries written under `meta` are read by `descriptor`: widened types, added fields, TTL switched on or
- * off.
+ * Reads entries that were written under `meta` for `descriptor`: with wider types, added fields, TTL switched
+ * on or off.
  *
- * @param sameBytes whether entries need no rewriting at all
+ * @param sameBytes true if entries need no rewriting at all
  */
 private[state] final class RestorePlan[V, UK] private (
     meta: StateMeta,
@@ -20,11 +20,11 @@ private[state] final class RestorePlan[V, UK] private (
     now: Long
 ) {
 
-  /** Whether values have timestamps from now on. */
+  /** True if stored timestamps stay in force. */
   val keepsTimestamps =
     meta.timeDomain.exists(domain => descriptor.ttl.toScala.exists(_.timeDomain == domain))
 
-  /** Reads the timestamp before a value, if there is one. What has none that counts starts its life now. */
+  /** Reads the timestamp before a value, if there is one; returns now unless stored ones stay in force. */
   def timestamp(in: InputView): Long = {
     val written = if (meta.hasTimestamps) in.readLong() else StateClock.Unknown
     if (keepsTimestamps) written else now
@@ -52,10 +52,7 @@ private[state] object RestorePlan {
     new RestorePlan(meta, descriptor, value._1, userKey._1, value._2 && userKey._2 && sameTtl, now)
   }
 
-  /**
-   * Entries of maps are found by the bytes of their keys, so a wider type would not find them: only the same
-   * is read.
-   */
+  /** Accepts the same type only: map entries are found by the bytes of their keys. */
   private def sameKeys[UK](serializer: TypeSerializer[_], meta: StateMeta): (InputView => UK, Boolean) = {
     if (!meta.userKey.exists(serializer.compatibilityWith(_).isInstanceOf[Compatibility.AsIs[_]])) {
       val found = meta.userKey.fold("none")(_.toString)

@@ -6,14 +6,11 @@ import io.pillarbox.api.{InputView, SerializerSnapshot, StateDescriptor, TimeDom
 import io.pillarbox.state.StateClock
 
 /**
- * What a snapshot or log says of one state, to be read without the program that wrote it.
+ * The description of one state in a snapshot or log, to be read without the program that wrote it.
  *
- * @param value
- *   the serializer of the value, element or accumulator
- * @param userKey
- *   that of a map's keys
- * @param ttlMs
- *   0 without TTL
+ * @param value the serializer of the value, element or accumulator
+ * @param userKey the serializer of a map's keys
+ * @param ttlMs the time to live in milliseconds, 0 without TTL
  */
 private[pillarbox] final case class StoredState(
     name: String,
@@ -25,7 +22,7 @@ private[pillarbox] final case class StoredState(
 
 /**
  * One entry of a state: a value, an accumulator, a list's element or a map's entry. The views are valid until
- * the next entry is asked for, and hold exactly what they are named for.
+ * the next entry is asked for, and each holds exactly its part.
  */
 private[pillarbox] final class StoredEntry private[changelog] {
   val key = new InputView
@@ -36,20 +33,19 @@ private[pillarbox] final class StoredEntry private[changelog] {
   var namespace: Array[Byte] = Array.emptyByteArray
 
   /**
-   * When it was written or renewed, in milliseconds since 1970; [[StateClock.Unknown]] without TTL, and in
-   * event time before the first watermark.
+   * The time at which it was written or renewed, in milliseconds since 1970; [[StateClock.Unknown]] without
+   * TTL, and in event time before the first watermark.
    */
   var timestamp: Long = StateClock.Unknown
 }
 
-/** Reads snapshots entry by entry, and what they say of their states. One thread at a time. */
+/** Reads snapshots entry by entry, and their descriptions of states. One thread at a time. */
 private[pillarbox] object StateEntries {
 
   /**
-   * The states of a snapshot or log, from its beginning alone.
+   * Reads the states of a snapshot or log, from its beginning alone.
    *
-   * @throws io.pillarbox.state.StateRestoreException
-   *   if it is damaged or of a newer format
+   * @throws io.pillarbox.state.StateRestoreException if it is damaged or of a newer format
    */
   def states(in: InputStream, source: String): Seq[StoredState] = {
     var found = Seq.empty[StoredState]
@@ -58,11 +54,10 @@ private[pillarbox] object StateEntries {
   }
 
   /**
-   * All entries of one state, key after key, a list's in their order; expired ones included. What is passed
-   * over by the end was never there.
+   * Reads all entries of one state, key after key, a list's in their order; expired ones included. At its end
+   * it is certain that none is missing.
    *
-   * @throws io.pillarbox.state.StateRestoreException
-   *   from the iterator too, if the snapshot is damaged
+   * @throws io.pillarbox.state.StateRestoreException from the iterator too, if the snapshot is damaged
    */
   def of(in: InputStream, source: String, state: String): Iterator[StoredEntry] = {
     var meta = Option.empty[StateMeta]
@@ -86,10 +81,9 @@ private[pillarbox] object StateEntries {
 }
 
 /**
- * Takes records apart; remembers when the list at hand was read last.
+ * Takes records apart; remembers the access time of the current list.
  *
- * @param startOfUntimed
- *   when the life of what has no timestamp began
+ * @param startOfUntimed the start of life for entries without a timestamp
  */
 private final class EntryReader(meta: StateMeta, startOfUntimed: Long) {
   val entry = new StoredEntry
@@ -98,7 +92,7 @@ private final class EntryReader(meta: StateMeta, startOfUntimed: Long) {
   private var readAt = StateClock.Unknown
   private var readBelow = Long.MinValue
 
-  /** Whether the record is an entry, which `entry` shows then. */
+  /** True if the record is an entry, which `entry` shows then. */
   def read(cursor: RecordCursor): Boolean = {
     whole.wrap(cursor.array, cursor.keyOffset + 2, cursor.keyLength - 2)
     val length = whole.readVarInt()
@@ -120,7 +114,7 @@ private final class EntryReader(meta: StateMeta, startOfUntimed: Long) {
     if (written == StateClock.Unknown) startOfUntimed else written
   }
 
-  /** The record without a number comes before those of the elements, and holds when the list was read. */
+  /** The record without a number comes before those of the elements, and holds the access time. */
   private def readElement(cursor: RecordCursor, prefix: Int): Boolean =
     if (cursor.keyLength == prefix) {
       list = java.util.Arrays.copyOfRange(cursor.array, cursor.keyOffset, cursor.keyOffset + prefix)

@@ -5,13 +5,13 @@ import scala.jdk.OptionConverters._
 import io.pillarbox.api.{InputView, OutputView, SerializerSnapshot, StateDescriptor, TimeDomain}
 
 /**
- * What a stream says of one state, so that it can be read without the program that wrote it.
+ * The description of one state in a stream, so that it can be read without the program that wrote it.
  *
  * @param id short name within the stream
- * @param timeDomain of its TTL; none if the values have no timestamps
- * @param ttl in milliseconds, 0 without TTL
+ * @param timeDomain the clock of its TTL; none if the values have no timestamps
+ * @param ttl the time to live in milliseconds, 0 without TTL
  * @param userKey the serializer of a map's keys
- * @param nextSequence of lists: no element has this number or a greater one
+ * @param nextSequence for lists, a number above those of all elements
  */
 private[state] final case class StateMeta(
     id: Int,
@@ -70,7 +70,7 @@ private[state] object StateMeta {
 
   private def codeOf(domain: TimeDomain): Int = 1 + Clocks.indexOf(domain)
 
-  /** The codes begin with 1. */
+  /** Picks by code, which begins with 1. */
   private def pick[T](what: String, all: Seq[T], code: Int): T =
     all.lift(code - 1).getOrElse(throw new IndexOutOfBoundsException(s"There is no $what $code"))
 }

@@ -18,7 +18,7 @@ import io.pillarbox.state.{StateException, StateRestoreException}
  *
  * The user key is empty for values and aggregates, the key of a map entry, the number (long) of a list's
  * element. A list's record without user key is its access time and a number (longs): all elements below the
- * number were read then, which under OnReadAndWrite renewed them.
+ * number were read then, which under ON_READ_AND_WRITE renewed them.
  */
 private[state] object StateStreamFormat {
   val Magic: Array[Byte] = "PILLARBX".getBytes("US-ASCII")

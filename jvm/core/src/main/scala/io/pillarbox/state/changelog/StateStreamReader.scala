@@ -27,7 +27,7 @@ private[state] final class StateStreamReader(in: InputStream, source: String) {
   def read(range: KeyGroupRange)(onHeader: StreamHeader => Unit)(onBlock: RecordBlock => Unit): Unit =
     checked(open(onHeader).filter(b => b.lowest <= range.end && b.highest >= range.start).foreach(onBlock))
 
-  /** The same, block by block: reads the header at once, and a block whenever one is asked for. */
+  /** Does the same block by block: reads the header at once, and a block whenever one is asked for. */
   def open(onHeader: StreamHeader => Unit): Iterator[RecordBlock] = {
     checked {
       readPrelude()
@@ -60,7 +60,7 @@ private[state] final class StateStreamReader(in: InputStream, source: String) {
     StreamHeader.readFrom(view)
   }
 
-  /** Null after the last one, whose counts are compared. */
+  /** Reads the next block; null after the last one, whose counts are compared. */
   private def nextBlock(): RecordBlock = {
     val block = readBlock()
     if (block(0) == Records) {
@@ -118,14 +118,10 @@ private[state] final class RecordBlock(
     content: Array[Byte],
     from: Int
 ) {
-  def bytes: Int = content.length
-
   def cursor: RecordCursor = new RecordCursor(content, from, count)
 }
 
-/**
- * Walks through the records of a block: after a [[next]] that is true, the fields describe the current one.
- */
+/** Walks through the records of a block: after a [[next]] that is true, the fields describe one. */
 private[state] final class RecordCursor(content: Array[Byte], from: Int, count: Int) {
   private val in = new InputView().wrap(content, from, content.length - from)
   private var left = count

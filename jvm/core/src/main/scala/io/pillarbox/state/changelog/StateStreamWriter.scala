@@ -10,12 +10,12 @@ import io.pillarbox.state.{CommitSummary, KeyGroupRange}
 /**
  * Writes a snapshot or log, a block at a time. Keys and values are serialised straight into the block.
  *
- * A record: [[beginPut]] or [[beginRemove]], the composite key into [[out]], [[endKey]], and after a put the
- * value into `out` and [[endValue]]. [[finish]] at the end; without it the stream is unreadable, which is
- * what a crash needs.
+ * A record is [[beginPut]] or [[beginRemove]], the composite key into [[out]], [[endKey]], and after a put
+ * the value into `out` and [[endValue]]. [[finish]] at the end; without it the stream is unreadable, as it
+ * must be after a crash.
  *
- * Who writes much in no order of key groups does so between [[beginGathering]] and [[endGathering]]: then
- * each block holds few of them, and a reader of some key groups passes over most of it.
+ * Records in no order of key groups go between [[beginGathering]] and [[endGathering]]: then each block holds
+ * few groups, and a reader of some key groups passes over most of it.
  */
 private[state] final class StateStreamWriter(stream: OutputStream, header: StreamHeader) {
   private val prelude = new OutputView(256)
@@ -35,18 +35,18 @@ private[state] final class StateStreamWriter(stream: OutputStream, header: Strea
   private var gathered: GatheredRecords = null
   private var target = block(0)
 
-  /** Where the key and the value of the record go that was begun. */
+  /** The view that takes the key and the value of the current record. */
   def out: OutputView = target
 
   writeHeader()
 
-  /** The records that follow are of this state. */
+  /** Begins the records of a state. */
   def beginState(id: Int): Unit = {
     flushBlock()
     state = id
   }
 
-  /** @param expected how many records will come, about */
+  /** @param expected the number of records, about */
   def beginGathering(range: KeyGroupRange, expected: Int): Unit = gathered =
     new GatheredRecords(range, expected)
 
@@ -79,7 +79,7 @@ private[state] final class StateStreamWriter(stream: OutputStream, header: Strea
     end()
   }
 
-  /** A record that is serialised already; null as value for a removal. */
+  /** Writes a serialised record; null as value for a removal. */
   def record(
       key: Array[Byte],
       keyOffset: Int,
@@ -175,7 +175,7 @@ private[state] final class StateStreamWriter(stream: OutputStream, header: Strea
     count = 0
   }
 
-  /** A block of several pieces; views that are null are passed over. */
+  /** Writes a block of several pieces; views that are null are passed over. */
   private def writeBlock(first: OutputView, more: Array[OutputView], from: Int, until: Int): Unit = {
     var length = first.length
     for (i <- from until until if more(i) != null) length += more(i).length

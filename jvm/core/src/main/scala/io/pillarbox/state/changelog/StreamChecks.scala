@@ -2,11 +2,11 @@ package io.pillarbox.state.changelog
 
 import io.pillarbox.state.KeyedStateBackend
 
-/** Whether a stream belongs to a backend and comes next. */
+/** Checks that a stream belongs to a backend and comes next. */
 private[state] object StreamChecks {
 
   /**
-   * The version that the state has after this stream.
+   * Returns the version that the state has after this stream.
    *
    * @throws StateRestoreException if its keys or key groups differ, or a log doesn't follow the version read
    *   so far

@@ -6,8 +6,8 @@ import io.pillarbox.state.{KeyGroupRange, StateClock}
 /**
  * The first block of a stream.
  *
- * @param isSnapshot all of the state, or (a log) what changed since version - 1
- * @param version of the state once the stream has been read
+ * @param isSnapshot true for all of the state, false for a log of the changes since version - 1
+ * @param version the state's version once the stream has been read
  * @param firstWatermark see [[io.pillarbox.state.KeyedStateBackend.firstWatermark]]
  */
 private[state] final case class StreamHeader(

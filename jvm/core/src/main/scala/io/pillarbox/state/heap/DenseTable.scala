@@ -4,14 +4,14 @@ import java.util
 
 /**
  * The columns and the index that [[KeyTable]] and [[MapTable]] share. Not thread-safe. A `HashMap` would take
- * two objects an entry, and has no position that stays, by which the sweep and commits go.
+ * two objects an entry, and has no lasting position, which the sweep and commits need.
  *
  * An entry is a position in the columns. It never moves; the position is reused once it is freed. If the
- * table tracks changes, an entry that a commit has seen stays as a tombstone until the next commit has told
- * of its removal.
+ * table tracks changes, an entry that a commit has seen stays as a tombstone until the next commit has
+ * written its removal.
  *
- * @param hasTimestamps whether there is a column of them; Long.MaxValue where nothing may expire
- * @param tracksChanges whether [[touch]] notes entries for the next commit
+ * @param hasTimestamps true if there is a column of them; Long.MaxValue where nothing may expire
+ * @param tracksChanges true if [[touch]] marks entries for the next commit
  */
 private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: Boolean) {
   import DenseTable._
@@ -19,26 +19,26 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
   /**
    * Hash in the upper half, then two flags, then position + 1; 0 is free. At most half full.
    *
-   * The flags are here because a change of an entry has just read this word: in a separate column
-   * they were one more miss of the processor's caches for every write.
+   * The flags are here because a change of an entry has just read this word: a separate column would cost one
+   * more miss of the processor's caches for every write.
    */
   protected var index: Array[Long] = new Array[Long](InitialIndex)
   protected var shift: Int = 32 - Integer.numberOfTrailingZeros(InitialIndex)
 
-  /** Where an entry was found last: a guess that [[slotOf]] checks. */
+  /** The slot of the last found entry: a guess that [[slotOf]] checks. */
   protected var lastSlot = 0
 
-  /** By position; of a free position, twice the next free one, and 1 more if it is among the changed. */
+  /** The hash of each position; of a free one twice the next free position, plus 1 if it is changed. */
   protected var hashes: Array[Int] = new Array[Int](InitialEntries)
 
   final var timestamps: Array[Long] = if (hasTimestamps) filled(InitialEntries) else null
   private var firstFree = -1
   private var indexed = 0
 
-  /** All positions are below this. */
+  /** The bound below which all positions are. */
   final var highWater = 0
 
-  /** Changes with every removal: positions kept elsewhere must be looked up again. */
+  /** Changes with every removal: kept positions must be looked up again. */
   final var removals = 0
 
   private var dirty: Array[Int] = if (tracksChanges) new Array[Int](InitialEntries) else null
@@ -48,18 +48,18 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
   /** Enlarges the subclass's columns. */
   protected def growColumns(capacity: Int): Unit
 
-  /** Drops what the position refers to. */
+  /** Drops the references of the position. */
   protected def clearColumns(entry: Int): Unit
 
-  /** Whether the position is in use (perhaps by a tombstone). */
+  /** True if the position is in use (perhaps by a tombstone). */
   def isUsed(entry: Int): Boolean
 
-  /** Tombstones included. */
+  /** The number of entries, with tombstones. */
   final def used: Int = indexed
 
   protected final def firstSlot(hash: Int): Int = (hash * Phi) >>> shift
 
-  /** A position for a new entry of this hash, entered into the index. */
+  /** Takes a position for a new entry of this hash, and enters it into the index. */
   protected final def allocate(hash: Int): Int = {
     val isReused = firstFree >= 0
     val entry = takePosition()
@@ -84,7 +84,7 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
     removals += 1
   }
 
-  /** Notes that the entry changed since the last commit. */
+  /** Marks the entry as changed since the last commit. */
   final def touch(entry: Int): Unit = if (tracksChanges) {
     val slot = slotOf(entry)
     if ((index(slot) & Dirty) == 0) {
@@ -95,14 +95,14 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
     }
   }
 
-  /** Whether the last commit told of this entry. */
+  /** True if the last commit has this entry. */
   final def isCommitted(entry: Int): Boolean = tracksChanges && (index(slotOf(entry)) & Committed) != 0
 
   final def markCommitted(entry: Int): Unit = if (tracksChanges) index(slotOf(entry)) |= Committed
 
   final def markUncommitted(entry: Int): Unit = index(slotOf(entry)) &= ~Committed
 
-  /** The changed entries, those freed meanwhile left out. */
+  /** Calls `action` with the changed entries, without those that were freed. */
   final def forEachChanged(action: Int => Unit): Unit = {
     var i = 0
     while (i < dirtyCount) {
@@ -111,7 +111,7 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
     }
   }
 
-  /** All changed entries are now committed ones; `afterwards` sees each and may free it. */
+  /** Makes all changed entries committed ones; `afterwards` sees each and may free it. */
   final def commitChanges(afterwards: Int => Unit): Unit = {
     var i = 0
     while (i < dirtyCount) {
@@ -140,7 +140,7 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
     cursor = if (first < all) all - first else from + first
   }
 
-  /** Counts first, as there mostly is nothing: a loop without a branch or a call on what it finds. */
+  /** Counts first, as there mostly is nothing, in a loop without branches or calls. */
   private def sweepRange(from: Int, until: Int, limit: Long, expire: PositionAction): Unit = {
     val stamps = timestamps
     var found = 0
@@ -179,11 +179,7 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
     lastSlot = slot
   }
 
-  /**
-   * Where the word of this entry is.
-   *
-   * @throws IllegalStateException if the entry is not in the index
-   */
+  /** @throws IllegalStateException if the entry is not in the index */
   private def slotOf(entry: Int): Int = {
     if (positionAt(index(lastSlot)) != entry) {
       val mask = index.length - 1
@@ -242,7 +238,7 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
   }
 }
 
-/** What is done with a position; not a function type, so that calling it boxes nothing. */
+/** Acts on a position; not a function type, so that calling it boxes nothing. */
 private[heap] trait PositionAction {
   def apply(entry: Int): Unit
 }
@@ -254,7 +250,7 @@ private[heap] object DenseTable {
   /** 2^32 divided by the golden ratio: Fibonacci hashing (Knuth, TAOCP 3, 6.4). */
   final val Phi = 0x9e3779b9
 
-  /** Flags in a word of the index: among the changed entries; told of by the last commit. */
+  /** Flags in a word of the index: among the changed entries; in the last commit. */
   private final val Dirty = 1L << 30
   private final val Committed = 1L << 31
   private final val Positions = (1 << 30) - 1

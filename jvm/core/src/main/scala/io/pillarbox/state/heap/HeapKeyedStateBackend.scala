@@ -15,8 +15,8 @@ import io.pillarbox.state.ttl.TtlStates
  * Values are the caller's objects, not copies: one that is changed after it was handed over changes state
  * without the next commit knowing.
  *
- * @param tracksChanges whether [[commit]] works; without it removed entries cost no memory until a commit
- * @param sweeps whether expired entries of other keys than the current one are cleared away; not where keys
+ * @param tracksChanges true if [[commit]] works; without it removed entries cost no memory until a commit
+ * @param sweeps true if expired entries of other keys than the current one are cleared away; not where keys
  *   have a time each, as in a batch
  */
 private[pillarbox] final class HeapKeyedStateBackend[K](
@@ -55,10 +55,6 @@ private[pillarbox] final class HeapKeyedStateBackend[K](
   }
 
   override def unclaimedStates: Seq[String] = unclaimed.keys.toSeq
-
-  override def numEntries(stateName: String): Long = find(stateName).numEntries
-
-  private def find(name: String): HeapState[K] = registeredState(name).asInstanceOf[HeapState[K]]
 
   override def commit(out: OutputStream): CommitSummary = {
     checkThread()

@@ -15,16 +15,11 @@ private[heap] final class HeapList {
 
   private var elements = new Array[AnyRef](Initial)
 
-  /**
-   * Null as long as the numbers are consecutive, which those of elements added together are: then
-   * `firstNumber` + position.
-   */
+  /** Null as long as the numbers are consecutive (added together): then `firstNumber` + position. */
   private var numbers: Array[Long] = null
   private var firstNumber = 0L
 
-  /**
-   * Null as long as all are the same, as those of elements added in one micro-batch are: then `commonStamp`.
-   */
+  /** Null as long as all stamps are the same (added in one micro-batch): then `commonStamp`. */
   private var stamps: Array[Long] = null
   private var commonStamp = 0L
   private var begin = 0
@@ -33,10 +28,10 @@ private[heap] final class HeapList {
   /** No timestamp is below that of an element before it. */
   private var isMonotone = true
 
-  /** Positions are from [[start]] to below this. */
+  /** The bound of positions, which begin at [[start]]. */
   var end = 0
 
-  /** A position that a removal made meaningless is told by this changing. */
+  /** Changes when a removal makes positions meaningless. */
   var changes = 0
 
   /** Null as long as no read has renewed the list and no commit must write elements again. */
@@ -64,22 +59,17 @@ private[heap] final class HeapList {
     if (renewals != null && number(at) < renewals.below) math.max(ownTimestamp(at), renewals.time)
     else ownTimestamp(at)
 
-  /**
-   * When the list was read last under ON_READ_AND_WRITE: elements below [[accessedBelow]] count as stamped
-   * then, at least.
-   */
+  /** The last read under ON_READ_AND_WRITE, which is the least stamp of elements below [[accessedBelow]]. */
   def accessTime: Long = if (renewals == null) Long.MinValue else renewals.time
 
   def accessedBelow: Long = if (renewals == null) Long.MinValue else renewals.below
 
   def accessTimeChanged: Boolean = renewals != null && renewals.changed
 
-  /** Whether the last commit has a record of the access time. */
+  /** True if the last commit has a record of the access time. */
   def accessTimeCommitted: Boolean = renewals != null && renewals.committed
 
-  /**
-   * Elements from this number on are written by the next commit, though their number may be in the last one.
-   */
+  /** The next commit writes elements from this number on, though their number may be in the last one. */
   def rewriteFrom: Long = if (renewals == null) Long.MaxValue else renewals.rewriteFrom
 
   def rewriteFrom_=(number: Long): Unit = ownRenewals.rewriteFrom = number
@@ -112,7 +102,7 @@ private[heap] final class HeapList {
     add(element, number)
   }
 
-  /** Without TTL. */
+  /** Adds an element to a list without TTL. */
   def add(element: AnyRef, number: Long): Unit = {
     if (end == elements.length) makeRoom()
     elements(end) = element
@@ -128,7 +118,7 @@ private[heap] final class HeapList {
       (at + 1 == end || this.timestamp(at) <= this.timestamp(at + 1))
   }
 
-  /** All elements that are there were read at `time`, which is not before the last time. */
+  /** Raises all elements to `time`, at which they were read, and which is not before the last such time. */
   def accessed(time: Long): Unit = {
     ownRenewals.time = time
     ownRenewals.below = if (begin == end) Long.MinValue else number(end - 1) + 1
@@ -183,7 +173,7 @@ private[heap] final class HeapList {
       if (found >= 0) found else -found - 1
     }
 
-  /** The last commit told of all changes. */
+  /** Tells that the last commit has all changes. */
   def committed(): Unit = if (renewals != null) {
     renewals.rewriteFrom = Long.MaxValue
     renewals.committed = renewals.committed || renewals.changed
@@ -203,7 +193,7 @@ private[heap] final class HeapList {
       )
   }
 
-  /** Of the element that comes to stand at [[end]]. */
+  /** Sets the number of the element that comes to stand at [[end]]. */
   private def setNumber(number: Long): Unit =
     if (numbers != null) numbers(end) = number
     else if (begin == end) firstNumber = number - end
@@ -212,7 +202,7 @@ private[heap] final class HeapList {
       numbers(end) = number
     }
 
-  /** Of the element that comes to stand at [[end]]. */
+  /** Sets the stamp of the element that comes to stand at [[end]]. */
   private def setStamp(timestamp: Long): Unit = {
     if (end > begin && timestamp < this.timestamp(end - 1)) isMonotone = false
     if (stamps != null) stamps(end) = timestamp
@@ -279,7 +269,7 @@ private[heap] object HeapList {
   private final val Initial = 4
 }
 
-/** What few lists need: see [[HeapList.accessTime]] and those after it. */
+/** The part that few lists need: see [[HeapList.accessTime]] and those after it. */
 private[heap] final class ListRenewals {
   var time: Long = Long.MinValue
   var below: Long = Long.MinValue

@@ -1,7 +1,5 @@
 package io.pillarbox.state.heap
 
-import java.util.ConcurrentModificationException
-
 import io.pillarbox.api.{InputView, StateDescriptor, TypeSerializer}
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
@@ -46,10 +44,9 @@ private[heap] final class HeapListState[K, T](
   }
 
   /**
-   * Gives up a list whose removals are noted; what follows it begins in new memory. Its place stays until the
-   * next commit.
-   *
-   * A list that no commit knows of isn't even looked at: that is a miss of the processor's caches less.
+   * Gives up a list whose removals are recorded; elements that follow begin a new list. Its place stays until
+   * the next commit. A list that no commit has is not even looked at, which saves a miss of the processor's
+   * caches.
    */
   private def drop(at: Int): Unit =
     if (backend.tracksChanges) {
@@ -105,7 +102,7 @@ private[heap] final class HeapListState[K, T](
     elementsOf(at)
   }
 
-  /** One write for all elements; but a late record raises only those that no later one has raised. */
+  /** Raises all elements by one write; but a late record raises only those that no later one has raised. */
   private def raise(at: Int, alive: HeapList, stamp: Long): Unit = {
     if (stamp >= alive.accessTime) {
       if (stamp > alive.accessTime || alive.accessedBelow <= alive.number(alive.end - 1)) {
@@ -125,7 +122,7 @@ private[heap] final class HeapListState[K, T](
   override protected def meet(at: Int, upTo: Long, first: Long, gone: ExpirySink): Unit =
     if (at != current) purge(at, upTo, first, gone)
 
-  /** Removes what is up to `upTo` from one list, and stamps what has no stamp. */
+  /** Removes the elements up to `upTo` from one list, and stamps those without a stamp. */
   private def purge(at: Int, upTo: Long, first: Long, gone: ExpirySink): Unit =
     if (table.timestamps(at) <= upTo) {
       val (elements, key, namespace) = (list(at), table.key(at), table.namespace(at))
@@ -141,7 +138,7 @@ private[heap] final class HeapListState[K, T](
       expired.result().foreach(gone.onExpire(key, namespace, null, _))
     }
 
-  /** A new timestamp is a change of the element: its record is written again under its number. */
+  /** Changes an element by its timestamp: its record is written again under its number. */
   private def restamp(at: Int, elements: HeapList, i: Int, stamp: Long): Unit = {
     elements.restamp(i, stamp)
     elements.rewriteFrom = math.min(elements.rewriteFrom, elements.number(i))
@@ -157,9 +154,6 @@ private[heap] final class HeapListState[K, T](
     }
 
   override def nextSequence: Long = sequence
-
-  override def numEntries: Long =
-    Iterator.range(0, table.highWater).filter(isAlive).map(list(_).size.toLong).sum
 
   override protected def isAlive(at: Int): Boolean = super.isAlive(at) && !list(at).isEmpty
 
@@ -207,12 +201,7 @@ private[heap] final class HeapListState[K, T](
     writeElements(at, Long.MinValue, keyGroup, cut, writer)
   }
 
-  private def writeAccessTime(
-      at: Int,
-      elements: HeapList,
-      keyGroup: Int,
-      writer: StateStreamWriter
-  ): Unit = {
+  private def writeAccessTime(at: Int, elements: HeapList, keyGroup: Int, writer: StateStreamWriter): Unit = {
     writer.beginPut(keyGroup)
     writePrefix(at, keyGroup, writer)
     writer.endKey()
@@ -315,8 +304,7 @@ private[heap] final class HeapListState[K, T](
 
     override def next(): T = {
       check()
-      if (at >= end)
-        throw new NoSuchElementException(s"The list of state '${descriptor.name}' ends here")
+      if (at >= end) throw StateErrors.listEnds(descriptor.name)
       val element = elements.element(at)
       at = elements.firstElement(at + 1)
       element.asInstanceOf[T]
@@ -326,11 +314,6 @@ private[heap] final class HeapListState[K, T](
       if (
         context != backend.contextVersion || (table.value(place) ne elements) || changes != elements.changes
       )
-        throw disturbed()
-
-    private def disturbed(): ConcurrentModificationException =
-      new ConcurrentModificationException(
-        s"List state '${descriptor.name}' or its key changed while it was read"
-      )
+        throw StateErrors.listChanged(descriptor.name)
   }
 }

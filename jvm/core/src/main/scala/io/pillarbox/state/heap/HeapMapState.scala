@@ -6,8 +6,8 @@ import io.pillarbox.state.changelog._
 import io.pillarbox.state.ttl.SnapshotCut
 
 /**
- * Maps of all keys in one [[MapTable]]; the key table holds where each map's chain begins. A stamp belongs to
- * one entry, so expiry and clean-up never copy or scan a map.
+ * Maps of all keys in one [[MapTable]]; the key table holds the chain of each map. A stamp belongs to one
+ * entry, so expiry and clean-up never copy or scan a map.
  */
 private[heap] final class HeapMapState[K, UK, UV](
     backend: HeapKeyedStateBackend[K],
@@ -23,7 +23,7 @@ private[heap] final class HeapMapState[K, UK, UV](
   /** Grows with every entry of the current key that is added or removed. */
   private var changes = 0
 
-  /** Where the last look-up ended. */
+  /** The entry of the last look-up, or -1. */
   private var found = -1
 
   override def get(key: UK): UV = {
@@ -132,9 +132,6 @@ private[heap] final class HeapMapState[K, UK, UV](
     }
 
   override def used: Long = slots.used.toLong
-
-  override def numEntries: Long =
-    Iterator.range(0, table.highWater).filter(isAlive).map(chain(_).size.toLong).sum
 
   override protected def isAlive(owner: Int): Boolean = super.isAlive(owner) && chain(owner).size > 0
 

@@ -6,10 +6,10 @@ import io.pillarbox.state.changelog._
 import io.pillarbox.state.ttl.{SnapshotCut, TtlPolicy}
 
 /**
- * What the heap's handles share: the key table, the position of the current key, the sweep, and writing to
- * streams.
+ * The common part of the heap's handles: the key table, the position of the current key, the sweep, and
+ * writing to streams.
  *
- * @param id of the state in streams
+ * @param id the number of the state in streams
  */
 private[heap] abstract class HeapState[K](
     protected val backend: HeapKeyedStateBackend[K],
@@ -36,10 +36,10 @@ private[heap] abstract class HeapState[K](
     swept.sweep(count, upTo, meet(_, upTo, first, gone))
   }
 
-  /** Where the stamps are. */
+  /** The table with the stamps. */
   protected def swept: DenseTable = table
 
-  /** What a sweep does with a position that has something of a stamp up to `upTo`. */
+  /** Handles a position that a sweep has met with a stamp up to `upTo`. */
   protected def meet(at: Int, upTo: Long, first: Long, gone: ExpirySink): Unit
 
   /** The position of the current key, perhaps of a tombstone, or -1. */
@@ -48,7 +48,7 @@ private[heap] abstract class HeapState[K](
     if (knownContext == backend.contextVersion && knownRemovals == table.removals) known else locate()
   }
 
-  /** What [[entry]] has just given. */
+  /** The result of the last [[entry]]. */
   protected final def lastEntry: Int = known
 
   /** The position of the current key, made if there was none. */
@@ -70,17 +70,15 @@ private[heap] abstract class HeapState[K](
 
   def nextSequence: Long = 0L
 
-  def numEntries: Long
-
-  /** Entries in tables, cheap to ask for from any thread. */
+  /** The entries in tables, cheap to ask for from any thread. */
   def used: Long = table.used.toLong
 
-  /** Positions that hold something. */
+  /** True if the position holds something. */
   protected def isAlive(entry: Int): Boolean = table.isUsed(entry) && table.value(entry) != null
 
   def writeChanges(writer: StateStreamWriter): Unit
 
-  /** What [[writeChanges]] wrote is durable. */
+  /** Tells that the result of [[writeChanges]] is durable. */
   def commitChanges(): Unit
 
   /** Writes the entry of one position in full. */
@@ -109,7 +107,7 @@ private[heap] abstract class HeapState[K](
       table.namespace(entry).bytes
     )
 
-  /** Takes over one restored record; `userKey` is what follows the key and namespace. */
+  /** Takes over one restored record; `userKey` is the rest behind the key and namespace. */
   protected def load(
       entry: Int,
       isPut: Boolean,
@@ -118,7 +116,7 @@ private[heap] abstract class HeapState[K](
       plan: RestorePlan[AnyRef, AnyRef]
   ): Unit
 
-  /** Takes over what was restored under this state's name before it was registered. */
+  /** Takes over the records restored under this state's name before it was registered. */
   def restore(raw: RawState): Unit = {
     val now = TtlPolicy.now(descriptor, backend)
     val reader = new RecordReader(backend)

@@ -5,9 +5,7 @@ import io.pillarbox.state._
 import io.pillarbox.state.changelog._
 import io.pillarbox.state.ttl.SnapshotCut
 
-/**
- * One object a key, its stamp in the column beside it: values, and the aggregates of the appending states.
- */
+/** Keeps one object a key, with its stamp in the column beside it: values, aggregates, accumulators. */
 private[heap] final class HeapValueState[K, V](
     backend: HeapKeyedStateBackend[K],
     descriptor: StateDescriptor[_],
@@ -52,16 +50,6 @@ private[heap] final class HeapValueState[K, V](
       table.remove(at)
       gone.onExpire(key, namespace, null, value)
     } else if (first != StateClock.Unknown) restamp(at, first)
-
-  override def numEntries: Long = {
-    var count = 0L
-    var i = 0
-    while (i < table.highWater) {
-      if (isAlive(i)) count += 1
-      i += 1
-    }
-    count
-  }
 
   override def writeChanges(writer: StateStreamWriter): Unit = table.forEachChanged { at =>
     if (isAlive(at)) writeEntry(at, keyGroupOf(at), SnapshotCut.Nothing, writer)

@@ -6,9 +6,8 @@ import io.pillarbox.api.TypeSerializer
 import io.pillarbox.state.Namespace
 
 /**
- * (key, namespace) to one object: a value, an accumulator, a [[HeapList]] or a [[MapChain]]. Not thread-safe.
- *
- * An entry whose object is null is a tombstone.
+ * Maps (key, namespace) to one object: a value, an accumulator, a [[HeapList]] or a [[MapChain]]. An entry
+ * whose object is null is a tombstone. Not thread-safe.
  */
 private[heap] final class KeyTable[K](
     serializer: TypeSerializer[K],
@@ -16,10 +15,10 @@ private[heap] final class KeyTable[K](
     tracksChanges: Boolean
 ) extends DenseTable(hasTimestamps, tracksChanges) {
 
-  /** Key and object of an entry beside each other: who looks at one looks at the other. */
+  /** Key and object of an entry beside each other, since they are read together. */
   private var slots = new Array[AnyRef](2 * DenseTable.InitialEntries)
 
-  /** Null as long as all are void. */
+  /** Null as long as all namespaces are void. */
   private var namespaces: Array[Namespace] = null
 
   def key(entry: Int): K = slots(2 * entry).asInstanceOf[K]
@@ -31,13 +30,13 @@ private[heap] final class KeyTable[K](
 
   def namespace(entry: Int): Namespace = if (namespaces == null) Namespace.Void else namespaces(entry)
 
-  /** The key's stable hash; read from the index where that is all it has. */
+  /** The key's stable hash, from the index if it has no namespace. */
   def keyHash(entry: Int): Int =
     if (namespaces == null || namespaces(entry).isVoid) hashes(entry) else serializer.hash(key(entry))
 
   override def isUsed(entry: Int): Boolean = slots(2 * entry) != null
 
-  /** The position, or -1. */
+  /** Finds the position of an entry, or -1. */
   def find(key: K, keyHash: Int, namespace: Namespace): Int = {
     val hash = KeyTable.hash(keyHash, namespace)
     val mask = index.length - 1
@@ -55,9 +54,7 @@ private[heap] final class KeyTable[K](
     found
   }
 
-  /**
-   * Adds an entry for a key that [[find]] did not find; its object is still null. A mutable key is copied.
-   */
+  /** Adds an entry for a key that [[find]] did not find, without its object. A mutable key is copied. */
   def insert(key: K, keyHash: Int, namespace: Namespace): Int = {
     val entry = allocate(KeyTable.hash(keyHash, namespace))
     slots(2 * entry) = serializer.copy(key).asInstanceOf[AnyRef]
@@ -69,7 +66,7 @@ private[heap] final class KeyTable[K](
     entry
   }
 
-  /** Removes the object: the entry is freed, or kept as a tombstone if a commit must tell of it. */
+  /** Removes the object: the entry is freed, or a tombstone if the next commit must write its removal. */
   def remove(entry: Int): Unit =
     if (isCommitted(entry)) {
       setValue(entry, null)

@@ -34,7 +34,7 @@ private[heap] final class MapTable[UK](
 
   override def isUsed(entry: Int): Boolean = userKeys(entry) != null
 
-  /** The position, perhaps of a tombstone, or -1. */
+  /** Finds the position of an entry, perhaps of a tombstone, or -1. */
   def find(owner: Int, userKey: UK): Int = {
     val hash = MapTable.hash(owner, serializer.hash(userKey))
     val mask = index.length - 1
@@ -67,7 +67,7 @@ private[heap] final class MapTable[UK](
     link(chain, entry, value)
   }
 
-  /** Takes the entry out of its map: freed, or kept as a tombstone if a commit must tell of it. */
+  /** Takes the entry out of its map: freed, or a tombstone if the next commit must write its removal. */
   def remove(chain: MapChain, entry: Int): Unit = {
     unlink(chain, entry)
     if (isCommitted(entry)) {
@@ -79,7 +79,7 @@ private[heap] final class MapTable[UK](
     } else free(entry)
   }
 
-  /** [[remove]], of an entry that no commit needs to tell of. */
+  /** Removes an entry whose removal no commit needs to write. */
   def unlinkAndFree(chain: MapChain, entry: Int): Unit = {
     unlink(chain, entry)
     free(entry)
@@ -131,9 +131,6 @@ private[heap] final class MapChain {
   var tail: Int = -1
   var size = 0
 
-  /**
-   * Entries out of the chain that the next commit must tell of; while there are any, the key stays in its
-   * table.
-   */
+  /** Entries out of the chain whose removal the next commit writes; with any, the key stays in its table. */
   var tombstones = 0
 }

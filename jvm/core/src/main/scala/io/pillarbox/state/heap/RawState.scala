@@ -10,23 +10,19 @@ import io.pillarbox.state.changelog._
 import io.pillarbox.state.{KeyGroupRange, Namespace}
 
 /**
- * Restored records of a state that the program hasn't registered yet, as they were read. They are decoded
- * once its descriptor is known, and written to snapshots as they are until then, so state that one run
- * doesn't use isn't lost.
+ * Restored records of a state that the program hasn't registered yet. They are decoded once its descriptor is
+ * known, and written to snapshots as they are until then, so state that one run doesn't use isn't lost.
  */
 private[heap] final class RawState {
   private val blocks = mutable.ArrayBuffer.empty[(StateMeta, RecordBlock)]
 
-  /**
-   * As the last stream described it: it holds for every entry that is left, for a change of type rewrites
-   * all.
-   */
+  /** The description by the last stream; it holds for every entry, since a change of type rewrites all. */
   var meta: StateMeta = _
 
   def add(written: StateMeta, block: RecordBlock): Unit = blocks += ((written, block))
 
   /**
-   * Goes through all records in order, those outside the range left out. `planFor` is asked before the first
+   * Goes through all records in order, without those outside the range. `planFor` is asked before the first
    * record, so that it can refuse.
    */
   def replay[P](range: KeyGroupRange, planFor: StateMeta => P)(action: (RecordCursor, P) => Unit): Unit = {

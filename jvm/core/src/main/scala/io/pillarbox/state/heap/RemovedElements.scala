@@ -3,10 +3,9 @@ package io.pillarbox.state.heap
 import java.util
 
 /**
- * The elements of lists that the last commit knows and that were removed since, as runs of numbers. Not
- * thread-safe.
+ * The removed elements of lists that the last commit has, as runs of numbers. Not thread-safe.
  *
- * It stands apart from the lists, so that a cleared list is nothing but garbage and what follows it begins in
+ * It stands apart from the lists, so that a cleared list is nothing but garbage and the next one begins in
  * new memory.
  */
 private[heap] final class RemovedElements {
@@ -29,7 +28,7 @@ private[heap] final class RemovedElements {
       size += 1
     }
 
-  /** In the order of [[add]]. */
+  /** Calls `action` with owner and number of each element, in the order of [[add]]. */
   def forEach(action: (Int, Long) => Unit): Unit = {
     var run = 0
     while (run < size) {
@@ -60,6 +59,6 @@ private[heap] object RemovedElements {
   final val AccessTime = -2L
   private final val Initial = 16
 
-  /** Runs that are kept room for from one commit to the next. */
+  /** The most runs for which room is kept from one commit to the next. */
   private final val MaxIdle = 1 << 16
 }

@@ -12,11 +12,10 @@ import org.rocksdb.ColumnFamilyHandle
 private[rocksdb] object ColumnMigration {
 
   /**
-   * Does nothing but let compaction run where bytes and age fit; else moves all entries to a new column
-   * family. Entries whose bytes change count as changed, so the next commit tells of them.
+   * Lets compaction run where bytes and age fit; else moves all entries to a new column family. Entries whose
+   * bytes change count as changed, so they are in the next commit.
    *
-   * @throws StateRegistrationException before anything is touched, if the descriptor can't read what was
-   *   written
+   * @throws StateRegistrationException before anything is touched, if the descriptor can't read the entries
    */
   def run(
       backend: RocksDBKeyedStateBackend[_],
@@ -83,13 +82,13 @@ private[rocksdb] object ColumnMigration {
   }
 }
 
-/** Writes values again, as the descriptor wants them. */
+/** Rewrites values for the descriptor. */
 private final class ValueRewriter(descriptor: StateDescriptor[_], plan: RestorePlan[AnyRef, AnyRef]) {
   private val serializer = descriptor.valueSerializer.asInstanceOf[TypeSerializer[AnyRef]]
   private val in = new InputView
   private val out = new OutputView
 
-  /** Valid until the next call. */
+  /** Returns the new bytes, valid until the next call. */
   def rewritten(value: Array[Byte], offset: Int, length: Int): OutputView = {
     in.wrap(value, offset, length)
     out.clear()
@@ -100,7 +99,7 @@ private final class ValueRewriter(descriptor: StateDescriptor[_], plan: RestoreP
   }
 }
 
-/** The same for the elements of lists. */
+/** Rewrites the elements of lists for the descriptor. */
 private final class ListRewriter(
     entries: EntryStore,
     to: StateColumn,

@@ -18,7 +18,7 @@ import org.rocksdb.TickerType
  * Keeps state as bytes in RocksDB, for state larger than memory.
  *
  * The directory must be empty, or a copy that [[checkpoint]] made; one that a crash left behind is refused,
- * for nothing in it can be trusted.
+ * since nothing in it can be trusted.
  */
 private[pillarbox] final class RocksDBKeyedStateBackend[K](
     keySerializer: TypeSerializer[K],
@@ -48,7 +48,7 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
 
   override def version: Long = currentVersion
 
-  /** Key group, key and namespace of the context as bytes. */
+  /** The bytes of key group, key and namespace of the context. */
   private[rocksdb] def prefix: OutputView = {
     if (prefixContext != contextVersion) {
       prefixView.clear()
@@ -76,21 +76,14 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
     state
   }
 
-  private def addColumn(
-      name: ColumnName,
-      kind: StateDescriptor.Kind,
-      compacts: Boolean
-  ): StateColumn = {
+  private def addColumn(name: ColumnName, kind: StateDescriptor.Kind, compacts: Boolean): StateColumn = {
     val column = entries.newColumn(isPacked = kind == StateDescriptor.Kind.LIST)
     column.use(store.createColumnFamily(name.toBytes, name.ttlSeconds, compacts), name)
     columns(name.state) = column
     column
   }
 
-  private def make(
-      descriptor: StateDescriptor[_],
-      column: StateColumn
-  ): RocksDBState[K, _] with Stamped =
+  private def make(descriptor: StateDescriptor[_], column: StateColumn): RocksDBState[K, _] with Stamped =
     descriptor.kind match {
       case StateDescriptor.Kind.LIST =>
         new RocksDBListState[K, AnyRef](this, descriptor, column, column.meta.nextSequence)
@@ -99,17 +92,6 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
     }
 
   override def unclaimedStates: Seq[String] = columns.keys.filterNot(states.contains).toSeq
-
-  override def numEntries(stateName: String): Long = {
-    val state = find(stateName)
-    val scan = entries.scan(state.column, Array.emptyByteArray, 1024)
-    var count = 0L
-    while (scan.next()) count += state.entriesIn(scan.value)
-    count
-  }
-
-  private def find(name: String): RocksDBState[K, _] =
-    registeredState(name).asInstanceOf[RocksDBState[K, _]]
 
   override def commit(out: OutputStream): CommitSummary = {
     checkThread()
@@ -152,7 +134,7 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
   }
 
   /**
-   * Makes a copy of the database by hard links, which a new backend can be opened on without reading it.
+   * Copies the database by hard links; a new backend can be opened on the copy without reading it.
    *
    * @param target must not exist yet
    */
@@ -213,12 +195,8 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
     column
   }
 
-  /** How many more were put than deleted. */
-  private def load(
-      column: StateColumn,
-      list: ListLoader,
-      block: RecordBlock
-  ): Long = {
+  /** Loads a block; returns the number of puts less that of deletes. */
+  private def load(column: StateColumn, list: ListLoader, block: RecordBlock): Long = {
     val c = block.cursor
     var count = 0L
     while (c.next())

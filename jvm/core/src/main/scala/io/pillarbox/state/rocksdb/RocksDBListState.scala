@@ -1,7 +1,5 @@
 package io.pillarbox.state.rocksdb
 
-import java.util.ConcurrentModificationException
-
 import scala.collection.mutable
 
 import io.pillarbox.api.{Bytes, OutputView, StateDescriptor}
@@ -11,9 +9,8 @@ import io.pillarbox.state.rocksdb.entries.StateColumn
 import io.pillarbox.state.rocksdb.list._
 
 /**
- * Elements in chunks ([[PackedLists]]), each with a number that grows over all lists of the state and under
- * which a commit tells of it: so a commit tells of single elements, and what expires or is renewed costs its
- * chunk, not the list.
+ * Elements in chunks ([[PackedLists]]), each with a number that grows over all lists of the state. Commits
+ * hold single elements by number, and an element that expires or is renewed costs its chunk, not the list.
  */
 private[rocksdb] final class RocksDBListState[K, T](
     backend: RocksDBKeyedStateBackend[K],
@@ -24,7 +21,6 @@ private[rocksdb] final class RocksDBListState[K, T](
     with StampedList[T] {
   private val lists = new PackedLists(table, column)
   private val builder = new ListChunkBuilder
-  private val counted = new ListChunk
   column.toldBelow = firstSequence
   private var sequence = firstSequence
 
@@ -32,8 +28,6 @@ private[rocksdb] final class RocksDBListState[K, T](
   private var changes = 0L
 
   override def nextSequence: Long = sequence
-
-  override def entriesIn(value: Array[Byte]): Int = counted.open(value).count()
 
   override def add(value: T, stamp: Long): Unit = {
     requireValue(value)
@@ -91,7 +85,7 @@ private[rocksdb] final class RocksDBListState[K, T](
     changes += 1
   }
 
-  /** The oldest chunk first, the head last; with the key of the chunk, null for the head. */
+  /** Walks from the oldest chunk to the head, with the key of each chunk, null for the head. */
   private def forEachChunk(head: ListChunk)(action: (ListChunk, Array[Byte]) => Unit): Unit = {
     if (head.isSplit) {
       val others = lists.others(openKey())
@@ -122,7 +116,7 @@ private[rocksdb] final class RocksDBListState[K, T](
     serializer.deserialize(viewOn(chunk.array, chunk.valueOffset + stamp, chunk.valueLength - stamp))
   }
 
-  /** Of elements that no commit has told of, none needs to know. */
+  /** Records removals for the next commit, except of elements that no commit has. */
   private def tellRemoved(chunk: ListChunk): Unit = {
     val told = builder.begin(isSplit = false, ListAccess.Never)
     while (chunk.next()) {
@@ -154,7 +148,7 @@ private[rocksdb] final class RocksDBListState[K, T](
     }
   }
 
-  /** One reading of a list's stamps. */
+  /** One pass over a list's stamps. */
   private final class Pass(head: ListChunk, upTo: Long, raiseTo: Long, first: Long) {
     private val access = head.access
     private var othersAlive = 0
@@ -201,10 +195,7 @@ private[rocksdb] final class RocksDBListState[K, T](
       }
     }
 
-    /**
-     * Stamps one element: its first stamp, or one that the access time can't express since the record is
-     * late.
-     */
+    /** Sets an element's first stamp, or one that the access time can't express since the record is late. */
     private def renew(chunk: ListChunk, own: Long): Unit = {
       val isFirst = own == StateClock.Unknown && first != StateClock.Unknown
       val isLate = raiseTo < access.time && raiseTo > own && chunk.number >= access.below
@@ -219,7 +210,7 @@ private[rocksdb] final class RocksDBListState[K, T](
       }
     }
 
-    /** The access time that is in line with the elements that are left. */
+    /** Returns the access time for the elements that are left. */
     private def newAccess(): ListAccess = {
       val isNewer =
         raiseTo != StateClock.Unknown && raiseTo >= access.time &&
@@ -248,12 +239,7 @@ private[rocksdb] final class RocksDBListState[K, T](
 
     protected def check(): Unit =
       if (context != backend.contextVersion || seenChanges != changes)
-        throw new ConcurrentModificationException(
-          s"List state '${descriptor.name}' or its key changed while it was read"
-        )
-
-    protected def ended: NoSuchElementException =
-      new NoSuchElementException(s"The list of state '${descriptor.name}' ends here")
+        throw StateErrors.listChanged(descriptor.name)
   }
 
   private final class Elements extends Guarded {
@@ -270,7 +256,7 @@ private[rocksdb] final class RocksDBListState[K, T](
     }
 
     override def next(): T = {
-      if (!hasNext) throw ended
+      if (!hasNext) throw StateErrors.listEnds(descriptor.name)
       ready = false
       valueOf(current)
     }
@@ -292,7 +278,7 @@ private[rocksdb] final class RocksDBListState[K, T](
     }
 
     override def next(): T = {
-      if (!hasNext) throw ended
+      if (!hasNext) throw StateErrors.listEnds(descriptor.name)
       at += 1
       values(at - 1)
     }

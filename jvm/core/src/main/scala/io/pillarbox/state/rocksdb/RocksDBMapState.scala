@@ -4,7 +4,7 @@ import io.pillarbox.api.{InputView, OutputView, StateDescriptor, TypeSerializer}
 import io.pillarbox.state._
 import io.pillarbox.state.rocksdb.entries.{EntryScan, StateColumn}
 
-/** One entry of RocksDB an entry of a map. */
+/** Keeps each entry of a map as one entry of RocksDB. */
 private[rocksdb] final class RocksDBMapState[K, UK, UV](
     backend: RocksDBKeyedStateBackend[K],
     descriptor: StateDescriptor[_],
@@ -18,7 +18,7 @@ private[rocksdb] final class RocksDBMapState[K, UK, UV](
   /** Grows with every entry added or removed while the map of the context below is iterated. */
   private var changes = 0L
 
-  /** In which context an iterator was made last; only there must a write look whether it adds an entry. */
+  /** The context in which an iterator was made last; only there must a write check if it adds an entry. */
   private var iteratedContext = -1L
 
   override def get(key: UK): UV = read(keyOf(key))
@@ -73,7 +73,7 @@ private[rocksdb] final class RocksDBMapState[K, UK, UV](
     at
   }
 
-  /** The key of an entry of the current context, from its bytes. */
+  /** Returns the key of an entry of the current context, from its bytes. */
   private def keyOf(bytes: Array[Byte]): OutputView = {
     val at = openKey()
     val prefix = at.length
@@ -88,7 +88,7 @@ private[rocksdb] final class RocksDBMapState[K, UK, UV](
     /** The entry's value, if it was asked for. */
     private var read: UV = _
 
-    /** How many writes there were when the entry's value was read. */
+    /** The number of writes when the entry's value was read. */
     private var seenWrites = 0L
     private var taken: Array[Byte] = _
 
@@ -132,7 +132,7 @@ private[rocksdb] final class RocksDBMapState[K, UK, UV](
       if (context != backend.contextVersion || seenChanges != changes)
         throw StateErrors.mapChanged(descriptor.name)
 
-    /** The value may have been replaced since `next`. */
+    /** Reads the value that may have been replaced since `next`. */
     private def readAgain(): Unit = {
       if (table.get(column, keyOf(scan.key))) read = deserialize(table.value)
       seenWrites = table.writes

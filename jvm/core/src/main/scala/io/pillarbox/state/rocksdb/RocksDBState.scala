@@ -5,7 +5,7 @@ import io.pillarbox.state._
 import io.pillarbox.state.rocksdb.cache.IdleBuffer
 import io.pillarbox.state.rocksdb.entries.{EntryStore, StateColumn}
 
-/** What RocksDB's handles share: keys as bytes, values with their stamp before them. */
+/** The common part of RocksDB's handles: keys as bytes, values with their stamp before them. */
 private[rocksdb] abstract class RocksDBState[K, V](
     protected val backend: RocksDBKeyedStateBackend[K],
     val descriptor: StateDescriptor[_],
@@ -19,20 +19,15 @@ private[rocksdb] abstract class RocksDBState[K, V](
   private val stored = new InputView
   private var foundStamp = StateClock.Unknown
 
-  /**
-   * A composite key under construction; the part before the user key is kept while the context is the same.
-   */
+  /** A composite key under construction; the part before the user key stays while the context does. */
   private val key = new OutputView(128)
   private var keyContext = -1L
   private var prefixLength = 0
 
-  /** Of lists: the number of the next element. */
+  /** The number of the next element of a list. */
   def nextSequence: Long = 0L
 
-  /** How many entries of the state lie in one of RocksDB. */
-  def entriesIn(value: Array[Byte]): Int = 1
-
-  /** The key of the current context, to which a user key can be appended. */
+  /** Returns the key of the current context, to which a user key can be appended. */
   protected final def openKey(): OutputView = {
     if (keyContext != backend.contextVersion) {
       key.clear()
@@ -43,12 +38,12 @@ private[rocksdb] abstract class RocksDBState[K, V](
     key
   }
 
-  /** What was made of [[openKey]] last. */
+  /** The key that was last made of [[openKey]]. */
   protected final def lastKey: OutputView = key
 
   protected final def prefixBytes(): Array[Byte] = openKey().toByteArray
 
-  /** Compaction clears away what is expired; nothing is looked for here. */
+  /** False: compaction clears expired entries away. */
   final def sweeps: Boolean = false
 
   final def sweep(count: Int, upTo: Long, first: Long, gone: ExpirySink): Unit = ()
@@ -61,7 +56,7 @@ private[rocksdb] abstract class RocksDBState[K, V](
     out.shrinkTo(IdleBuffer.MaxBytes)
   }
 
-  /** Whether there is an entry with this key; its stamp is then [[stamp]]. */
+  /** Tells if there is an entry with this key; its stamp is then [[stamp]]. */
   protected final def find(at: OutputView): Boolean = {
     val isThere = table.get(column, at)
     if (isThere && hasStamps) foundStamp = table.value.readLong()
@@ -72,10 +67,10 @@ private[rocksdb] abstract class RocksDBState[K, V](
   protected final def read(at: OutputView): V =
     if (find(at)) serializer.deserialize(table.value) else null.asInstanceOf[V]
 
-  /** Of the entry that was found last. */
+  /** The stamp of the entry that was found last. */
   final def stamp: Long = foundStamp
 
-  /** A view on stored bytes; one a state. */
+  /** Opens the state's only view on stored bytes. */
   protected final def viewOn(bytes: Array[Byte]): InputView = viewOn(bytes, 0, bytes.length)
 
   protected final def viewOn(bytes: Array[Byte], offset: Int, length: Int): InputView =

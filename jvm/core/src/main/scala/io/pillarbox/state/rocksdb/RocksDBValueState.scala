@@ -4,7 +4,7 @@ import io.pillarbox.api.StateDescriptor
 import io.pillarbox.state._
 import io.pillarbox.state.rocksdb.entries.StateColumn
 
-/** One entry a key: values, and the accumulators of the appending states. */
+/** Keeps one entry a key: values, and the accumulators of the appending states. */
 private[rocksdb] final class RocksDBValueState[K, V](
     backend: RocksDBKeyedStateBackend[K],
     descriptor: StateDescriptor[_],

@@ -8,10 +8,10 @@ import io.pillarbox.state.rocksdb.list.{ListAccess, ListChunk}
 import io.pillarbox.state.ttl.SnapshotCut
 
 /**
- * Writes the entries of one state into a full snapshot, without the expired ones if its TTL asks for that.
- * Sees entries in the order of their keys.
+ * Writes the entries of one state into a full snapshot, without the expired ones if its TTL asks for that. It
+ * is given entries in the order of their keys.
  *
- * @param descriptor of the state, if it is registered
+ * @param descriptor the descriptor of the state, if it is registered
  */
 private[rocksdb] abstract class SnapshotFilter(
     descriptor: Option[StateDescriptor[_]],
@@ -21,15 +21,15 @@ private[rocksdb] abstract class SnapshotFilter(
 
   def write(key: Array[Byte], value: Array[Byte]): Unit
 
-  /** Writes what waits for the end. */
+  /** Writes the entries that wait for the end. */
   def finish(): Unit = ()
 
-  /** Whether entries with a timestamp of this are in the snapshot. */
+  /** True if an entry with this timestamp is in the snapshot. */
   protected final def keeps(value: Array[Byte], offset: Int, access: ListAccess, number: Long): Boolean =
     (cut eq SnapshotCut.Nothing) || !cut.leavesOut(access.timestamp(number, Bytes.getLong(value, offset)))
 }
 
-/** One record an entry. */
+/** Writes one record an entry. */
 private[rocksdb] final class EntrySnapshot(
     writer: StateStreamWriter,
     descriptor: Option[StateDescriptor[_]],
@@ -41,7 +41,7 @@ private[rocksdb] final class EntrySnapshot(
       writer.record(key, 0, key.length, value, 0, value.length)
 }
 
-/** One record an element, and before them that of a list's access time. */
+/** Writes one record an element, and before them that of a list's access time. */
 private[rocksdb] final class ListSnapshot(
     writer: StateStreamWriter,
     descriptor: Option[StateDescriptor[_]],
@@ -51,7 +51,7 @@ private[rocksdb] final class ListSnapshot(
   private val chunk = new ListChunk
   private val out = new OutputView(128)
 
-  /** The head comes first, its elements last. */
+  /** The head comes first, its elements are written last. */
   private var headKey: Array[Byte] = _
   private var head: ListChunk = _
 
@@ -63,7 +63,7 @@ private[rocksdb] final class ListSnapshot(
       if (head.access ne ListAccess.Never) writeAccess()
     } else if (isBeside(key)) writeElements(chunk.open(value))
 
-  /** Compaction may have dropped a head before the chunks that were older; nothing in them is alive. */
+  /** True for a chunk beside the head; compaction may have dropped a head before older, expired chunks. */
   private def isBeside(key: Array[Byte]): Boolean = head != null && head.isSplit &&
     headKey.length == parts.prefixLength && key.startsWith(headKey)
 

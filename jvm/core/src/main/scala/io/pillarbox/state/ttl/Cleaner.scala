@@ -3,9 +3,8 @@ package io.pillarbox.state.ttl
 import io.pillarbox.state._
 
 /**
- * Clears away what is expired under other keys, a few entries an access, so that what nobody reads any more
- * goes away at a small, fixed cost. The entries of some accesses are looked at together, at the first of
- * them.
+ * Clears away expired entries of other keys, a few for each access, so that entries that nobody reads go away
+ * at a small, fixed cost. The entries of some accesses are looked at together, at the first of them.
  */
 private[pillarbox] final class Cleaner(
     policy: TtlPolicy,
@@ -20,7 +19,7 @@ private[pillarbox] final class Cleaner(
 
   if (entries > 0 && policy.config.cleanup.incrementalEveryRecord) backend.onEveryRecord(() => sweep(1))
 
-  /** Sweeps if it is the turn of this access, and tells the time. */
+  /** Sweeps if it is the turn of this access, and returns the time. */
   def now(): Long = {
     val now = policy.now
     accessesToGo -= 1
@@ -28,7 +27,7 @@ private[pillarbox] final class Cleaner(
     now
   }
 
-  /** Sweeps as much as is due for so many accesses. */
+  /** Sweeps as much as is due for this number of accesses. */
   def sweep(accesses: Int): Unit = if (entries > 0) {
     val now = policy.cleanupTime(policy.now)
     val count = math.min(entries.toLong * accesses, Int.MaxValue).toInt
@@ -47,7 +46,7 @@ private[pillarbox] final class Cleaner(
 
 private object Cleaner {
 
-  /** So many accesses share a sweep, fewer if it were to look at more than [[Entries]]. */
+  /** The number of accesses that share a sweep, fewer if it were to look at more than [[Entries]]. */
   private final val Accesses = 8
   private final val Entries = 64
 }

@@ -7,7 +7,7 @@ import io.pillarbox.api.{StateDescriptor, StateTtl, TimeDomain}
 import io.pillarbox.state._
 
 /**
- * The decisions of one TTL configuration over primitive timestamps. Allocates nothing.
+ * Decides by one TTL configuration over primitive timestamps. Allocates nothing.
  *
  * A timestamp of [[StateClock.Unknown]] means that no time was known when the value was written (or its TTL
  * was switched on): its life starts at the first watermark that is known to the backend, else when it is met
@@ -21,7 +21,7 @@ private[pillarbox] final class TtlPolicy(val config: StateTtl, backend: KeyedSta
 
   val returnsExpired: Boolean = config.visibility == Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP
 
-  /** Whether a new timestamp depends on the stored one, so that a write must look at it first. */
+  /** True if a new timestamp depends on the stored one, so that a write must look at it first. */
   val needsStored: Boolean = eventTime
 
   def now: Long = if (eventTime) clock.watermark else clock.processingTime
@@ -29,9 +29,7 @@ private[pillarbox] final class TtlPolicy(val config: StateTtl, backend: KeyedSta
   /** The time by which entries of other keys than the current one are cleared away, at `now`. */
   def cleanupTime(now: Long): Long = if (eventTime) clock.cleanupWatermark else now
 
-  /**
-   * A timestamp at or below the result is expired at `now` (or Unknown): ts + ttl <= now, without overflow.
-   */
+  /** The latest timestamp that is expired at `now` (or Unknown): ts + ttl <= now, without overflow. */
   def limit(now: Long): Long = {
     val limit = now - ttl
     if (limit > now) StateClock.Unknown else limit
@@ -42,38 +40,32 @@ private[pillarbox] final class TtlPolicy(val config: StateTtl, backend: KeyedSta
     timestamp <= upTo && Stamped.isUpTo(timestamp, upTo, start)
   }
 
-  /** The stored timestamp, or that which stands for Unknown, if any does. */
+  /** The stored timestamp; for Unknown the start of life, if it is known. */
   def known(timestamp: Long): Long = if (timestamp == StateClock.Unknown) start else timestamp
 
-  /** Where the life of values without a timestamp began; Unknown as long as that is not known. */
+  /** The start of life of values without a timestamp; Unknown as long as it is not known. */
   def start: Long = if (eventTime) backend.firstWatermark else StateClock.Unknown
 
   /** The first timestamp of a value that has none, and is met alive at `now`. */
   def first(now: Long): Long =
     if (now == StateClock.Unknown || start == StateClock.Unknown) now else start
 
-  /**
-   * The timestamp of a value that was met alive at `now` and stored with this one; no change where no time is
-   * known.
-   */
+  /** The new timestamp of a value with this one that was met alive at `now`; the same if no time is known. */
   def afterRead(now: Long, timestamp: Long): Long =
     if (renewsOnRead) stamp(now, timestamp)
     else if (timestamp == StateClock.Unknown) first(now)
     else timestamp
 
-  /** What reading raises the timestamps of a list's elements to; Unknown for nothing. */
+  /** The timestamp to which reading raises a list's elements; Unknown if it does not. */
   def raise(now: Long): Long = if (renewsOnRead) stamp(now) else StateClock.Unknown
 
-  /**
-   * The timestamp of a value written or read at `now` over one stamped `stored`; that one, if no time is
-   * known.
-   */
+  /** The timestamp of a value written or read at `now` over one stamped `stored`. */
   def stamp(now: Long, stored: Long): Long =
     if (eventTime) math.max(stamp(now), known(stored))
     else if (now == StateClock.Unknown) stored
     else now
 
-  /** The timestamp of a value where nothing was. */
+  /** The timestamp of a value that replaces nothing. */
   def stamp(now: Long): Long = {
     val record = if (eventTime) clock.recordTimestamp else StateClock.Unknown
     if (record == StateClock.Unknown) now else record
@@ -82,16 +74,16 @@ private[pillarbox] final class TtlPolicy(val config: StateTtl, backend: KeyedSta
 
 private[pillarbox] object TtlPolicy {
 
-  /** A policy, if the state has a TTL. */
+  /** Returns a policy, if the state has a TTL. */
   def of(descriptor: StateDescriptor[_], backend: KeyedStateBackend[_]): Option[TtlPolicy] =
     descriptor.ttl.toScala.map(new TtlPolicy(_, backend))
 
-  /** The time of the state's clock; Unknown without TTL. */
+  /** Returns the time of the state's clock; Unknown without TTL. */
   def now(descriptor: StateDescriptor[_], backend: KeyedStateBackend[_]): Long =
     of(descriptor, backend).fold(StateClock.Unknown)(_.now)
 }
 
-/** What a full snapshot leaves out: nothing, or what is expired if the TTL asks for that. */
+/** Leaves expired entries out of a full snapshot, if the TTL asks for that. */
 private[state] final class SnapshotCut private (upTo: Long, first: Long) {
   def leavesOut(stamp: Long): Boolean = Stamped.isUpTo(stamp, upTo, first)
 }

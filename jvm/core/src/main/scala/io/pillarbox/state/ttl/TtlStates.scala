@@ -3,12 +3,12 @@ package io.pillarbox.state.ttl
 import io.pillarbox.api.{State, StateDescriptor, ValueState}
 import io.pillarbox.state._
 
-/** What the layers over the kinds of state share: the policy, the clean-up, the listener. */
+/** The common part of the layers over the kinds of state: the policy, the clean-up, the listener. */
 private[ttl] sealed abstract class TtlLayer(raw: Stamped, policy: TtlPolicy, backend: KeyedStateBackend[_])
     extends State {
   private val listener = raw.descriptor.expiryListener.orElse(null)
 
-  /** Told of what is removed already, for the listener. */
+  /** Passes removed values on to the listener. */
   protected final val gone: ExpirySink =
     if (listener == null) ExpirySink.None
     else
@@ -20,7 +20,7 @@ private[ttl] sealed abstract class TtlLayer(raw: Stamped, policy: TtlPolicy, bac
     raw.clear()
   }
 
-  /** Tells of a value of the current key that is removed already; gives it if it may be seen once more. */
+  /** Tells of a removed, expired value of the current key; returns it if it may be seen once more. */
   protected final def told[V](userKey: Any, value: V): V = {
     if (listener != null) gone.onExpire(backend.currentKey, backend.namespace, userKey, value)
     if (policy.returnsExpired) value else null.asInstanceOf[V]
@@ -67,7 +67,7 @@ private final class TtlListState[T](raw: StampedList[T], policy: TtlPolicy, back
   private def read(now: Long, gone: ExpirySink): Iterator[T] =
     raw.read(policy.limit(now), policy.raise(now), policy.first(now), gone)
 
-  /** With those that were expired until now, in their places. */
+  /** Reads the list with the elements that have just expired in their places. */
   private def readAll(now: Long): Iterator[T] = {
     val all = raw.elements.toVector
     var isAll = true
@@ -141,7 +141,7 @@ private final class TtlMapState[UK, UV](
 
   override protected def cursor(): StampedCursor[UK, UV] = new Judged(cleaner.now(), raw.cursor(few = false))
 
-  /** Removes an expired entry; gives its value if it may be seen once more. */
+  /** Removes an expired entry; returns its value if it may be seen once more. */
   private def drop(at: StampedCursor[UK, UV]): UV = {
     val (key, value) = (at.key, at.value)
     at.take()
@@ -195,7 +195,7 @@ private final class TtlMapState[UK, UV](
 
 private[state] object TtlStates {
 
-  /** What the user gets of a state: itself without TTL, else a layer over it. */
+  /** Returns the state as the user gets it: raw without TTL, else a layer over it. */
   def over(raw: Stamped, backend: KeyedStateBackend[_]): State =
     TtlPolicy.of(raw.descriptor, backend).fold[State](raw) { policy =>
       raw match {

@@ -1,7 +1,7 @@
 package io.pillarbox.state
 
 /**
- * Which state is expired, said once for both backends: a layer over the stamped state that they keep. State
- * without TTL has no such layer.
+ * The rule of expiry, once for both backends: a layer over the stamped state that they keep. State without
+ * TTL has no such layer.
  */
 package object ttl

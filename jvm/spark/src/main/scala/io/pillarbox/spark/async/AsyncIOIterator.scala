@@ -104,9 +104,6 @@ private[pillarbox] final class AsyncIOIterator(
     readyResults.add(result)
   }
 
-  /** Does nothing: in Spark the watermark belongs to the query, and is no element of a plan. */
-  override def emitWatermark(timestampMs: Long): Unit = ()
-
   private def isFinished: Boolean = driver == null || driver.isFinished
 
   private def start(): Unit = {

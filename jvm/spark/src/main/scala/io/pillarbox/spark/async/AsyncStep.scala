@@ -19,12 +19,11 @@ private[async] final class AsyncStep(
     task: AsyncIOTaskSpec,
     context: TaskContext,
     mailbox: TaskMailbox,
-    ownsMailbox: Boolean,
     priority: Int,
     output: AsyncOutput[InternalRow, InternalRow],
     firstElementId: Long
 )(onRoom: Runnable)(takeInput: () => Unit) {
-  val action = new MailboxStep(mailbox, ownsMailbox)(takeInput)
+  val action = new MailboxStep(mailbox)(takeInput)
   val executor: MailboxExecutor = action.processor.mailboxExecutor(priority)
   val metrics = new AsyncMetrics
   private val timers = new SystemProcessingTimeService(executor)

@@ -27,7 +27,6 @@ private final class OperatorDriver(
     task,
     context,
     lane.mailbox,
-    ownsMailbox = false,
     priority,
     output,
     firstElementId = 0L

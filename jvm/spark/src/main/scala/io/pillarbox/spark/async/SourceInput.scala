@@ -24,8 +24,7 @@ private[async] final class SourceInput(
     context: SourceContext
 ) extends OperatorInput
     with LaneResource {
-  private val waiting =
-    new MailboxProcessor(_.suspendDefaultAction(): Unit, lane.mailbox, false, TaskActionExecutor.Immediate)
+  private val waiting = new MailboxProcessor(_.suspendDefaultAction(): Unit, lane.mailbox)
   private val name = s"pillarbox input of task ${task.taskAttemptId()}"
   private val source = new SourceThread[InternalRow](
     name,

@@ -22,7 +22,7 @@ private final class KeyedDriver(
     lane: TaskLane,
     taskContext: TaskContext
 ) extends LaneResource {
-  private val processor = new MailboxStep(lane.mailbox, ownsMailbox = false)(() => act()).processor
+  private val processor = new MailboxStep(lane.mailbox)(() => act()).processor
   private val timers: PolledTimerService[UnsafeRow] = if (task.isBatch) batchTimers else state.timers
   private val context = new KeyedOperatorContext(task, state, timers, ready, taskContext)
   private val operator = task.factory.create()

@@ -7,10 +7,10 @@ import io.pillarbox.mailbox._
  *
  * @param action one small piece of work
  */
-private[pillarbox] final class MailboxStep(mailbox: TaskMailbox, ownsMailbox: Boolean)(action: () => Unit) {
+private[pillarbox] final class MailboxStep(mailbox: TaskMailbox)(action: () => Unit) {
   private var controller: MailboxDefaultAction.Controller = _
   private var suspension: MailboxDefaultAction.Suspension = _
-  val processor = new MailboxProcessor(act(_), mailbox, ownsMailbox, TaskActionExecutor.Immediate)
+  val processor = new MailboxProcessor(act(_), mailbox)
 
   private def act(current: MailboxDefaultAction.Controller): Unit = {
     controller = current

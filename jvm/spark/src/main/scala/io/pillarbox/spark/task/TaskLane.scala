@@ -122,7 +122,7 @@ private[pillarbox] final class TaskLane private[task] (
     servedBy = null
     handOver = TaskLane.NoHook
     try closeResources()
-    finally mailbox.close().forEach(_.tryCancel())
+    finally mailbox.close(): Unit
   }
 
   private def closeResources(): Unit = while (!resources.isEmpty)
@@ -180,8 +180,7 @@ private object TaskLane {
   private def killMail(reason: String): Mail = new Mail(
     () => throw new TaskKilledException(reason),
     TaskMailbox.MaxPriority,
-    MailOptions.Urgent,
     "kill the task",
-    TaskActionExecutor.Immediate
+    isUrgent = true
   )
 }

@@ -3,17 +3,16 @@ package io.pillarbox.state.rocksdb.cache
 import java.util.concurrent.atomic.AtomicLong
 
 /**
- * Heap memory that the write-back caches of several backends share, beyond what each has alone: state
- * that fits into it is neither read from nor written to RocksDB between commits. First come, first served; a
- * cache gives back what it took when it is full and empties itself, and when its backend is closed.
- * Thread-safe.
+ * Heap memory that the write-back caches of several backends share, beyond what each has alone: state that
+ * fits into it is neither read from nor written to RocksDB between commits. First come, first served; a cache
+ * gives its part back when it is full and empties itself, and when its backend is closed. Thread-safe.
  *
  * @param limit in bytes, for all caches together
  */
 private[pillarbox] final class CacheBudget(val limit: Long) {
   private val taken = new AtomicLong
 
-  /** Bytes that are taken. */
+  /** The number of bytes that are taken. */
   def used: Long = taken.get
 
   /** Takes `bytes` if they are there; false otherwise, and nothing is taken. */
@@ -31,9 +30,9 @@ private[pillarbox] final class CacheBudget(val limit: Long) {
 
 private[pillarbox] object CacheBudget {
 
-  /** For caches that have their own memory only. */
+  /** For caches with their own memory only. */
   val None = new CacheBudget(0L)
 
-  /** That of this process: a tenth of the heap's limit. */
+  /** The budget of this process: a tenth of the heap's limit. */
   lazy val ofProcess: CacheBudget = new CacheBudget(Runtime.getRuntime.maxMemory / 10)
 }

@@ -13,15 +13,14 @@ import io.pillarbox.api.{InputView, OutputView}
 import io.pillarbox.state.StateBackendException
 
 /**
- * Changes that the next commit must tell of and that memory had no room for: sorted runs, one a spill, in one
- * file beside the database, read once by the commit.
+ * Changes for the next commit that memory had no room for: sorted runs, one a spill, in one file beside the
+ * database, read once by the commit.
  *
- * RocksDB has the values too, but would be asked for each; here they are read in the order they lie in. Every
- * block has a checksum. Many runs are merged to one, so that a commit reads from few at a time. Not
- * thread-safe.
+ * RocksDB has the values too, but would be asked for each; here they are read in their order. Every block has
+ * a checksum. Many runs are merged to one, so that a commit reads from few at a time. Not thread-safe.
  *
- * @param directory of the database, there when the first run is written
- * @param name of the file, which goes with [[close]]
+ * @param directory the directory of the database, there when the first run is written
+ * @param name the name of the file, which [[close]] deletes
  */
 private[rocksdb] final class ChangeSpill(directory: Path, name: String) extends AutoCloseable {
   import ChangeSpill._
@@ -42,10 +41,10 @@ private[rocksdb] final class ChangeSpill(directory: Path, name: String) extends 
     while (runs.size >= MaxRuns && runs.takeRight(MaxRuns).forall(_.level == runs.last.level)) mergeNewest()
   }
 
-  /** A cursor for each run, the oldest first. */
+  /** Returns a cursor for each run, the oldest first. */
   def cursors: Seq[ChangeCursor] = runs.toSeq.map(new RunCursor(_))
 
-  /** Forgets everything. */
+  /** Drops all runs. */
   def clear(): Unit = if (file != null) {
     runs.clear()
     end = 0L
@@ -174,7 +173,7 @@ private object ChangeSpill {
   private final val HeaderBytes = 8
   private final val BlockBytes = 32 << 10
 
-  /** So many runs of one size become one of the next. */
+  /** The number of runs of one size that become one of the next. */
   private final val MaxRuns = 64
 
   private val Options = Seq(
@@ -198,7 +197,7 @@ private[pillarbox] abstract class ChangeCursor {
   /** -1 if the entry was removed. */
   var valueLength = 0
 
-  /** Whether the value is only the end of one, to be added to what was there before. */
+  /** True if the value is only the end of one, to be added to the value before. */
   var isPartial = false
 
   /** Holds key and value; only valid until the next [[advance]]. */
@@ -221,7 +220,7 @@ private[pillarbox] abstract class ChangeCursor {
 }
 
 /**
- * Each entry of several cursors once, as the last of them has it, or the last few together if they are
+ * Merges several cursors: each entry once, as the last of them has it, or the last few together if they are
  * partial.
  */
 private[rocksdb] final class MergedChanges(oldestFirst: Seq[ChangeCursor]) extends ChangeCursor {
@@ -233,7 +232,7 @@ private[rocksdb] final class MergedChanges(oldestFirst: Seq[ChangeCursor]) exten
   private var current: (ChangeCursor, Int) = _
   oldestFirst.zipWithIndex.foreach(cursor => if (cursor._1.advance()) waiting.add(cursor))
 
-  /** Those of the current entry that came before the last one, the newest first. */
+  /** The cursors with the current entry before the last one, the newest first. */
   private val older = mutable.ArrayBuffer.empty[(ChangeCursor, Int)]
   private val joined = new OutputView(256)
   private var isJoined = false

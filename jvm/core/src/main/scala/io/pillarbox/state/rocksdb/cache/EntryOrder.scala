@@ -6,8 +6,8 @@ import io.pillarbox.api.Bytes
 import io.pillarbox.state.rocksdb.cache.EntryOrder._
 
 /**
- * Puts entries of a cache in the order of their keys, which is RocksDB's: what comes in order is several
- * times cheaper to insert into a memtable, and can be merged. Reusable; not thread-safe.
+ * Sorts entries of a cache by their keys, as RocksDB does: sorted entries are several times cheaper to insert
+ * into a memtable, and can be merged. Reusable; not thread-safe.
  *
  * The JDK sorts numbers of four bytes of the key before the entry, then those that agree in them by the next
  * four. By a comparator it would sort objects, which takes about four times as long.
@@ -17,7 +17,7 @@ private[rocksdb] final class EntryOrder(keys: WriteBackCache) {
 
   var size = 0
 
-  /** The entry at place `i`. */
+  /** Returns the entry at place `i`. */
   def apply(i: Int): Int = words(i).toInt
 
   def clear(): Unit = {
@@ -31,7 +31,7 @@ private[rocksdb] final class EntryOrder(keys: WriteBackCache) {
     size += 1
   }
 
-  /** Sorts what stands at place `from` and behind it, with keys that agree in their first `depth` bytes. */
+  /** Sorts the entries from place `from` on, whose keys agree in their first `depth` bytes. */
   def sort(from: Int, depth: Int): Unit = sortFrom(from, size, depth)
 
   private def sortFrom(from: Int, until: Int, depth: Int): Unit = {
@@ -55,7 +55,7 @@ private[rocksdb] final class EntryOrder(keys: WriteBackCache) {
     }
   }
 
-  /** Four bytes of the key, which is filled up with zeros. */
+  /** Returns four bytes of the key, which is filled up with zeros. */
   private def wordAt(entry: Int, offset: Int): Int = {
     val left = keys.keyLength(entry) - offset
     val at = keys.keyOffset(entry) + offset
@@ -71,7 +71,7 @@ private[rocksdb] final class EntryOrder(keys: WriteBackCache) {
     }
   }
 
-  /** Of keys whose first bytes say nothing, or which differ only in how many zeros they end with. */
+  /** Sorts keys whose first bytes agree, or which differ only in the number of zeros at their end. */
   private def sortByComparison(from: Int, until: Int): Unit = {
     val entries = Array.tabulate(until - from)(i => Integer.valueOf(apply(from + i)))
     util.Arrays.sort(entries, (one: Integer, other: Integer) => compare(one, other))

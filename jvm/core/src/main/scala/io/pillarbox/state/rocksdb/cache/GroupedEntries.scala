@@ -27,11 +27,11 @@ private[rocksdb] final class EntryList {
 }
 
 /**
- * Entries by the key group that their keys begin with, so that those of one are found without a look at the
- * others. Bounds of keys are `from` (included) and `until` (excluded; null for none), and name the key groups
- * that have keys between them.
+ * Entries by the key group that their keys begin with, so that those of one group are found without a look at
+ * the others. Bounds of keys are `from` (included) and `until` (excluded; null for none), and select the key
+ * groups that have keys between them.
  *
- * @param width how many bytes (1 or 2) of a key name its group; shorter keys are filled up with zeros
+ * @param width the bytes (1 or 2) of a key's group; shorter keys are filled up with zeros
  */
 private[rocksdb] final class GroupedEntries(keys: WriteBackCache, width: Int) {
   private var groups = new Array[EntryList](0)
@@ -71,7 +71,7 @@ private[rocksdb] final class GroupedEntries(keys: WriteBackCache, width: Int) {
     else (first << 8) | (if (length > 1) key(offset + 1) & 0xff else 0)
   }
 
-  /** What ends with a zero comes after a key that lacks it. */
+  /** The last group before `until`; a key that ends with a zero comes after the key without it. */
   private def lastBefore(until: Array[Byte]): Int = {
     val isStart = until.length <= width && (until.length == 0 || until.last != 0)
     if (isStart) groupOf(until, 0, until.length) - 1 else groupOf(until, 0, until.length)

@@ -5,14 +5,14 @@ import java.util
 import io.pillarbox.api.{Bytes, OutputView}
 
 /**
- * Entries of several column families by their bytes, in one arena: what was read, and what was written but
- * isn't in RocksDB or in a commit yet. Allocates nothing once it has grown, as maps and caches of objects
- * would with every entry. Not thread-safe.
+ * Entries of several column families by their bytes, in one arena: entries that were read, and that were
+ * written but aren't in RocksDB or in a commit yet. Allocates nothing once it has grown, as maps and caches
+ * of objects would with every entry. Not thread-safe.
  *
  * Entries only leave all at once, by [[clear]].
  *
- * @param ownLimit bytes that it may have in any case
- * @param shared where it takes more from
+ * @param ownLimit the bytes that it may have in any case
+ * @param shared the budget for more
  */
 private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) extends AutoCloseable {
   import WriteBackCache._
@@ -29,13 +29,13 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
   private val arena = new OutputView(16 << 10)
   private var limit = ownLimit
 
-  /** How many entries there are; they are named by 0 until this. */
+  /** The number of entries, whose names are 0 until this. */
   var size = 0
 
-  /** Whether it is time for [[clear]]: no room is left, and there is no more to be had. */
+  /** True if it is time for [[clear]]: no room is left, and there is no more to be had. */
   def isFull: Boolean = used >= limit && !growLimit()
 
-  /** In bytes. */
+  /** The memory of the entries, in bytes. */
   def used: Long = arena.length.toLong + size.toLong * EntryBytes
 
   def bytes: Array[Byte] = arena.array
@@ -48,7 +48,7 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
 
   def valueOffset(entry: Int): Int = valueAt(entry)
 
-  /** [[Absent]] if it is known that there is no value. */
+  /** The length of the value; [[Absent]] if it is known that there is none. */
   def valueLength(entry: Int): Int = valueLengths(entry)
 
   def has(entry: Int, flag: Int): Boolean = (flags(entry) & flag) != 0
@@ -57,17 +57,17 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
 
   def isChanged(entry: Int): Boolean = has(entry, Changed)
 
-  /** Whether the value, or that there is none, is that of the database or newer. */
+  /** True if the value, or its absence, is that of the database or newer. */
   def isKnown(entry: Int): Boolean = has(entry, Known)
 
-  /** Whether the value is only the end of one, to be added to what the database has. */
+  /** True if the value is only the end of one, to be added to the database's. */
   def isPartial(entry: Int): Boolean = has(entry, Partial)
 
   def mark(entry: Int, flag: Int): Unit = flags(entry) = (flags(entry) | flag).toByte
 
   def unmark(entry: Int, flag: Int): Unit = flags(entry) = (flags(entry) & ~flag).toByte
 
-  /** The entry of this key, or -1. */
+  /** Finds the entry of this key, or -1. */
   def find(column: Int, key: Array[Byte], keyLength: Int): Int = {
     val hash = hashOf(column, key, keyLength)
     val mask = index.length - 1
@@ -88,7 +88,7 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
     if (found >= 0) found else add(column, key, keyLength)
   }
 
-  /** Whether the entry's key is from `from` (included) to `until` (excluded). */
+  /** True if the entry's key is from `from` (included) to `until` (excluded). */
   def isBetween(entry: Int, from: Array[Byte], until: Array[Byte]): Boolean =
     compareKey(entry, from) >= 0 && compareKey(entry, until) < 0
 
@@ -97,7 +97,7 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
     util.Arrays.compareUnsigned(arena.array, at, at + keyLengths(entry), other, 0, other.length)
   }
 
-  /** Whether this is the entry of the key; any number is allowed. */
+  /** True if this is the entry of the key; any number is allowed. */
   def isAt(entry: Int, column: Int, key: Array[Byte], keyLength: Int): Boolean =
     entry >= 0 && entry < size && matches(entry, column, key, keyLength)
 
@@ -147,7 +147,7 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
     valueLengths(entry) = length + own
   }
 
-  /** Moves the value to where it has room. */
+  /** Moves the value to a place with room. */
   private def makeRoom(entry: Int, room: Int): Unit = {
     val at = arena.length
     arena.reserve(room)
@@ -167,7 +167,7 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
     giveBack()
   }
 
-  /** What it took beyond its own memory is free for others; it must not be used again. */
+  /** Gives its part of the budget back; the cache must not be used again. */
   override def close(): Unit = giveBack()
 
   private def growLimit(): Boolean = {
@@ -233,16 +233,16 @@ private[rocksdb] object WriteBackCache {
   /** RocksDB doesn't have this value yet. */
   final val Unwritten = 1
 
-  /** No commit has told of this value yet. */
+  /** No commit has this value yet. */
   final val Changed = 2
 
   final val Known = 4
   final val Partial = 8
 
-  /** What an entry takes beside its bytes: columns and index. */
+  /** The bytes of an entry beside key and value: columns and index. */
   private final val EntryBytes = 41
 
-  /** Of one cache; its bytes are in one array. */
+  /** The limit of one cache, whose bytes are in one array. */
   private final val MaxLimit = 768 << 20
   private final val Phi = 0x9e3779b9
 }

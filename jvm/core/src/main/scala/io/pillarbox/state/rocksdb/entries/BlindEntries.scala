@@ -5,8 +5,8 @@ import io.pillarbox.state.rocksdb.store.RocksDBStore
 import org.rocksdb.ColumnFamilyHandle
 
 /**
- * Keys that are put and deleted and not looked at here, with a cache for themselves, where they push out
- * nothing that is read. They have no values. Not thread-safe.
+ * Keys without values that are put and deleted but not read here, in a cache of their own, where they push
+ * out nothing that is read. Not thread-safe.
  */
 private[pillarbox] final class BlindEntries private (
     database: RocksDBStore,
@@ -18,10 +18,10 @@ private[pillarbox] final class BlindEntries private (
   private val column = makeColumn(cache)
   private val dirty = new DirtyEntries(cache, Seq(column), database, s"$name.spill")
 
-  /** What waits in memory, in bytes. */
+  /** The bytes that wait in memory. */
   def used: Long = cache.used
 
-  /** Whether changes wait on the disk. */
+  /** True if changes wait on the disk. */
   def isSpilled: Boolean = dirty.isSpilled
 
   /** Puts or deletes a key. */
@@ -37,7 +37,7 @@ private[pillarbox] final class BlindEntries private (
 
   /**
    * Deletes keys from `from` (included) to `until` (excluded) at the cost of one delete. It is written before
-   * all that waits, which has nothing any more then that it would have removed.
+   * all waiting writes, which then have none left that it would have removed.
    */
   def deleteRange(from: Array[Byte], until: Array[Byte]): Unit = {
     column.unwritten.forEach(from, until)(entry =>
@@ -64,9 +64,7 @@ private[pillarbox] final class BlindEntries private (
 
 private[pillarbox] object BlindEntries {
 
-  /**
-   * On their way to a column family, of which commits tell nothing; `keyGroupWidth` as in [[GroupedEntries]].
-   */
+  /** Sends keys to a column family that is not in commits; `keyGroupWidth` as in [[GroupedEntries]]. */
   def inFamily(
       database: RocksDBStore,
       family: ColumnFamilyHandle,
@@ -85,7 +83,7 @@ private[pillarbox] object BlindEntries {
     }
   )
 
-  /** On their way to a commit only; those that memory has no room for are in a file of this name. */
+  /** Keeps keys for a commit only; those that memory has no room for are in a file of this name. */
   def asChanges(database: RocksDBStore, limitBytes: Int, name: String): BlindEntries =
     new BlindEntries(database, limitBytes, name, new StateColumn(Id, -1, null, _, 2))
 

@@ -5,11 +5,11 @@ import io.pillarbox.state.rocksdb.cache._
 import io.pillarbox.state.rocksdb.store.RocksDBStore
 
 /**
- * What a cache has and the database or the next commit lacks. Writes go to the database in the order of their
- * keys, and only where somebody is about to read them there: those of a key group, of all, or of all because
- * the cache is full, when the changed ones go to [[ChangeSpill]]. Not thread-safe.
+ * The entries of a cache that the database or the next commit lacks. Writes go to the database in the order
+ * of their keys, and only before they are read there: those of a key group, of all, or of all because the
+ * cache is full, when the changed ones go to [[ChangeSpill]]. Not thread-safe.
  *
- * @param spillName of the file for changes, in the database's directory
+ * @param spillName the file for changes, in the database's directory
  */
 private[rocksdb] final class DirtyEntries(
     cache: WriteBackCache,
@@ -21,10 +21,10 @@ private[rocksdb] final class DirtyEntries(
   private val order = new EntryOrder(cache)
   private val spilled = new ChangeSpill(store.directory, spillName)
 
-  /** Whether changes wait on the disk. */
+  /** True if changes wait on the disk. */
   def isSpilled: Boolean = !spilled.isEmpty
 
-  /** Notes that an entry was written. */
+  /** Adds an entry that was written. */
   def add(column: StateColumn, entry: Int): Unit = {
     if (column.isKept && !cache.isUnwritten(entry)) {
       column.unwritten.add(entry)
@@ -36,12 +36,10 @@ private[rocksdb] final class DirtyEntries(
     }
   }
 
-  /** Gives the database all that it lacks. */
+  /** Writes all entries that the database lacks. */
   def write(): Unit = columns.foreach(write(_, Start, null))
 
-  /**
-   * Gives it what a walk over keys from `from` (included) to `until` (excluded; null for no bound) may cross.
-   */
+  /** Writes the entries that a walk from `from` (included) to `until` (excluded; null for none) may cross. */
   def write(column: StateColumn, from: Array[Byte], until: Array[Byte]): Unit = {
     order.clear()
     column.unwritten.addTo(order, from, until)
@@ -49,7 +47,7 @@ private[rocksdb] final class DirtyEntries(
     column.unwritten.clear(from, until)
   }
 
-  /** Makes the cache's entries superfluous: the database has them, and what a commit needs is on the disk. */
+  /** Makes the cache's entries superfluous: writes them to the database, and the changes to the disk. */
   def spill(): Unit = {
     order.clear()
     columns.foreach { column =>
@@ -68,7 +66,7 @@ private[rocksdb] final class DirtyEntries(
 
   /**
    * Hands every entry that changed since the last [[forgetChanges]] to `action`, once, column by column;
-   * chunks of lists, and whatever has been spilled, in the order of their keys.
+   * chunks of lists, and all if some were spilled, in the order of their keys.
    */
   def forEachChange(action: (StateColumn, ChangeCursor) => Unit): Unit = {
     val isOrdered = isSpilled || columns.exists(column => column.isPacked && !column.changed.isEmpty)
@@ -83,7 +81,7 @@ private[rocksdb] final class DirtyEntries(
     while (changes.advance()) action(columns(changes.column), changes)
   }
 
-  /** Nothing counts as changed any more. */
+  /** Makes all entries unchanged. */
   def forgetChanges(): Unit = {
     columns.foreach { column =>
       column.changed.foreach(cache.unmark(_, Changed))

@@ -3,8 +3,8 @@ package io.pillarbox.state.rocksdb.entries
 import io.pillarbox.state.rocksdb.store.{RocksDBStore, ScanPage}
 
 /**
- * Walks over entries in the order of their keys, each as it is when it is come to, whatever was written since
- * the walk began. Holds no native object between two calls, so it needn't be closed.
+ * Walks over entries in the order of their keys, each as it is at its turn, whatever was written since the
+ * walk began. Holds no native object between two calls, so it needn't be closed.
  */
 private[rocksdb] final class EntryScan(
     entries: EntryStore,
@@ -17,7 +17,7 @@ private[rocksdb] final class EntryScan(
   private var page: ScanPage = _
   private var at = -1
 
-  /** What [[EntryStore]] had counted when the page was read. */
+  /** The counts of [[EntryStore]] when the page was read. */
   private var writes = 0L
   private var spills = 0L
 
@@ -43,7 +43,7 @@ private[rocksdb] final class EntryScan(
     while (at >= page.size && !page.isLast) load(EntryStore.after(page.key(page.size - 1)))
   }
 
-  /** Whether the entry was removed after the page was read; if it was replaced, this takes its value. */
+  /** True if the entry was removed after the page was read; if it was replaced, this takes its value. */
   private def isGone: Boolean = writes != entries.writes && {
     val cached = entries.cached(column, key)
     if (cached >= 0) newer = entries.valueOf(cached)

@@ -22,18 +22,18 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
   private val columns = mutable.ArrayBuffer.empty[StateColumn]
   private val cache = new WriteBackCache(config.cacheBytes, config.sharedCache)
 
-  /** What the database or the next commit lacks. */
+  /** The entries that the database or the next commit lacks. */
   val dirty = new DirtyEntries(cache, columns, store, "changes.spill")
   private val census = new WriteCensus
 
-  /** Which appends look at what is there, so that no chunk grows without end. */
+  /** Picks the appends that look at the value before, so that no chunk grows without end. */
   private val sample = new Sample(6)
   private var scratch = new Array[Byte](4096)
 
-  /** A list's chunk of so many bytes takes no further element. */
+  /** The size in bytes from which on a list's chunk takes no further element. */
   val listChunkBytes: Int = math.min(config.listChunkBytes, MaxCachedValue / 2)
 
-  /** So much is added to the end of a list that nobody looked at. */
+  /** The most bytes that are added to the end of a list without a look at it. */
   private val unseenBytes = listChunkBytes / 8
 
   /** The value that [[get]] found; valid until the next call. */
@@ -43,19 +43,16 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
   @volatile var misses = 0L
 
   /**
-   * How many entries there are, as of the last commit or spill. Exact but for entries that compaction drops,
-   * and for those written without being read first while the database may have them, which [[WriteCensus]]
+   * The number of entries, as of the last commit or spill. Exact but for entries that compaction drops, and
+   * for those written without being read first while the database may have them, which [[WriteCensus]]
    * estimates.
    */
   @volatile var live = 0L
 
-  /** What the cache takes on the heap, in bytes, as of the last commit or spill. */
+  /** The cache's bytes on the heap, as of the last commit or spill. */
   @volatile var cacheUsed = 0L
 
-  /**
-   * How often an entry was written, and how often the cache was emptied, which takes what is newer than a
-   * scan's page.
-   */
+  /** The number of writes, and of spills, which take entries newer than a scan's page from the cache. */
   var writes = 0L
   var spills = 0L
   private var ownLive = 0L
@@ -65,7 +62,7 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
   /** The cache's entry that [[get]] found. */
   private var found = -1
 
-  /** @param isPacked whether entries are several of the state's, so that commits tell of them otherwise */
+  /** @param isPacked true if each entry holds several of the state's, so that commits write them by a log */
   def newColumn(isPacked: Boolean): StateColumn = {
     val id = columns.size
     val log = if (isPacked) new StateColumn(id + 1, id, null, cache) else null
@@ -81,9 +78,9 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
   }
 
   /**
-   * Finds the value of a key to which `more` bytes are to be added. Mostly that is [[Unseen]] if it isn't in
-   * the cache, for the database is asked for a sample only, and if it is much; else [[Missing]], or
-   * [[Present]] and [[value]] is opened on it.
+   * Finds the value of a key to which `more` bytes are to be added. If it isn't in the cache it mostly is
+   * [[Unseen]], since the database is asked for a sample only, and for large additions; else it is
+   * [[Missing]], or [[Present]] and [[value]] is opened on it.
    */
   def look(column: StateColumn, key: OutputView, more: Int): Int = {
     val entry = find(column, key)
@@ -118,7 +115,7 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
     noteWrite(column, entry)
   }
 
-  /** Removes a key; nothing is noted if it is known to be absent. */
+  /** Removes a key; without effect if it is known to be absent. */
   def delete(column: StateColumn, key: OutputView): Unit = {
     val entry = entryForWrite(column, key)
     if (cache.valueLength(entry) != Absent || !cache.isKnown(entry)) {
@@ -134,17 +131,17 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
     noteWrite(column, found)
   }
 
-  /** Notes for the next commit what a packed column has under this key now. */
+  /** Adds a put of a packed column to the next commit. */
   def tellPut(column: StateColumn, key: OutputView, bytes: OutputView): Unit = put(column.log, key, bytes)
 
-  /** Notes for the next commit that a packed column has nothing under this key any more. */
+  /** Adds a removal of a packed column to the next commit. */
   def tellRemoved(column: StateColumn, key: OutputView): Unit = {
     val entry = entryForWrite(column.log, key)
     cache.setAbsent(entry)
     noteWrite(column.log, entry)
   }
 
-  /** So many more entries lie in a packed column. */
+  /** Adds to the number of entries in packed columns. */
   def countLive(more: Int): Unit = ownLive += more
 
   /** Replaces the first eight bytes of the value that [[get]] has just found. */
@@ -165,17 +162,17 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
     if (entry >= 0 && cache.isKnown(entry) && !cache.isPartial(entry)) entry else -1
   }
 
-  /** A copy of what an entry of the cache has; null for nothing. */
+  /** Copies the value of an entry of the cache; null if it has none. */
   def valueOf(cached: Int): Array[Byte] = {
     val (from, length) = (cache.valueOffset(cached), cache.valueLength(cached))
     if (length == Absent) null else util.Arrays.copyOfRange(cache.bytes, from, from + length)
   }
 
-  /** The entries whose keys begin with `prefix`, in order, a page at a time. */
+  /** Walks over the entries whose keys begin with `prefix`, in order, a page at a time. */
   def scan(column: StateColumn, prefix: Array[Byte], pageSize: Int = PageSize): EntryScan =
     new EntryScan(this, store, column, prefix, pageSize)
 
-  /** From now on there are so many entries. */
+  /** Sets the number of entries. */
   def assumeLive(count: Long): Unit = {
     ownLive = math.max(count, 0L)
     live = ownLive
@@ -195,7 +192,7 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
     length != Absent
   }
 
-  /** Reads what lies before an entry's value, of which it has only the end. */
+  /** Reads the beginning of a value of which the entry has only the end. */
   private def complete(column: StateColumn, key: OutputView, entry: Int): Unit = {
     ownMisses += 1
     val length = read(column, key)
@@ -207,7 +204,7 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
     cache.mark(entry, Known)
   }
 
-  /** The entry of this key, or -1. */
+  /** Finds the entry of this key, or -1. */
   private def find(column: StateColumn, key: OutputView): Int =
     if (cache.isAt(column.recent, column.id, key.array, key.length)) column.recent
     else {
@@ -258,7 +255,7 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
     }
   }
 
-  /** How many entries this one stands for if it is absent, or present, as asked; 0 if it is not. */
+  /** The number of entries that this one stands for if it is absent, or present, as asked; 0 if it is not. */
   private def countIf(absent: Boolean, column: StateColumn, key: OutputView, entry: Int): Int =
     if (cache.isKnown(entry)) { if ((cache.valueLength(entry) == Absent) == absent) 1 else 0 }
     else {
@@ -273,7 +270,6 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
     cache.mark(entry, Known)
   }
 
-  /** Empties the cache. */
   private def spill(): Unit = {
     spills += 1
     dirty.spill()
@@ -281,7 +277,7 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
     publishCounters()
   }
 
-  /** Lets other threads see how it stands. */
+  /** Publishes the counters to other threads. */
   def publishCounters(): Unit = {
     live = ownLive
     cacheUsed = cache.used
@@ -300,7 +296,7 @@ private[rocksdb] object EntryStore {
   private final val MaxCachedValue = 64 << 10
   private final val MaxIdleScratch = 1 << 20
 
-  /** The least key that comes behind all that begin with `prefix`; null if there is none. */
+  /** The least key behind all that begin with `prefix`; null if there is none. */
   def successor(prefix: Array[Byte]): Array[Byte] = {
     val last = prefix.lastIndexWhere(_ != -1)
     if (last < 0) null

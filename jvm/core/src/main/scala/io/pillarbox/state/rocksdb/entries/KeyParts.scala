@@ -6,10 +6,10 @@ import io.pillarbox.api.InputView
 private[rocksdb] final class KeyParts {
   private val whole = new InputView
 
-  /** Exactly the serialised key. */
+  /** The serialised key, exactly. */
   val key = new InputView
 
-  /** Bytes of key group, key and namespace. */
+  /** The number of bytes of key group, key and namespace. */
   var prefixLength = 0
   var userKeyLength = 0
 

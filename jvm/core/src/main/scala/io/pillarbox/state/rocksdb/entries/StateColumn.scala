@@ -6,15 +6,15 @@ import io.pillarbox.state.rocksdb.store.ColumnName
 import org.rocksdb.ColumnFamilyHandle
 
 /**
- * The column family of one state, or of what else is kept beside states, and which entries of the cache it or
- * a commit lacks.
+ * The column family of one state, or of a structure beside states, with the entries of the cache that it or a
+ * commit lacks.
  *
  * @param id short name in the cache
- * @param streamId that of the state in streams
- * @param log of a list's chunks: what else a commit must tell of its elements ([[ListChanges]]), a column
+ * @param streamId the id of the state in streams
+ * @param log for a list's chunks, the further changes of elements for a commit ([[ListChanges]]): a column
  *   without family, of which nothing reaches the database; null otherwise
- * @param cache that its entries are in
- * @param keyGroupWidth how many bytes of a key name its group
+ * @param cache the cache with its entries
+ * @param keyGroupWidth the bytes of a key's group
  */
 private[rocksdb] final class StateColumn(
     val id: Int,
@@ -24,16 +24,16 @@ private[rocksdb] final class StateColumn(
     keyGroupWidth: Int = 2
 ) {
 
-  /** Whether its entries go to the database. */
+  /** True if its entries go to the database. */
   val isKept: Boolean = id == streamId
 
-  /** Whether its entries are chunks of lists. */
+  /** True if its entries are chunks of lists. */
   val isPacked: Boolean = log != null
 
-  /** Of lists: commits have told of elements with a number below this. */
+  /** Commits have the elements of lists with a number below this. */
   var toldBelow = 0L
 
-  /** Whether commits tell of what is written now; not of what is read from them. */
+  /** True if entries that are written now go into commits; false while a log is read. */
   var isTold = true
 
   var family: ColumnFamilyHandle = _
@@ -41,16 +41,16 @@ private[rocksdb] final class StateColumn(
   var name: ColumnName = _
   var meta: StateMeta = _
 
-  /** Whether the database may have entries of it. */
+  /** True if the database may have entries of it. */
   var isStored = false
 
-  /** The entry of the cache that was found last; a key is read and then written mostly. */
+  /** The entry of the cache that was found last, since a key is mostly read and then written. */
   var recent: Int = -1
 
-  /** The entries of the cache that a commit must tell of, in the order in which they changed first. */
+  /** The entries of the cache for the next commit, in the order in which they changed first. */
   val changed = new EntryList
 
-  /** Those that the database lacks. */
+  /** The entries that the database lacks. */
   val unwritten = new GroupedEntries(cache, keyGroupWidth)
 
   def use(family: ColumnFamilyHandle, name: ColumnName): Unit = {

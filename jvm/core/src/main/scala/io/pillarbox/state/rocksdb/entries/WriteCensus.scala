@@ -2,9 +2,9 @@ package io.pillarbox.state.rocksdb.entries
 
 /**
  * Counts, among writes of which it is unknown whether they add an entry, those that do: the first of them
- * all, then a random sample, for asking RocksDB costs more than the write. So a count of many is exact where
- * either all or none add one, and right on average elsewhere. RocksDB's estimate of its keys counts each
- * overwrite until a compaction, and not what the cache holds back. Not thread-safe.
+ * all, then a random sample, since asking RocksDB costs more than the write. So a count of many is exact
+ * where either all or none add one, and right on average elsewhere. RocksDB's estimate of its keys counts
+ * each overwrite until a compaction, and not the entries that the cache holds back. Not thread-safe.
  */
 private[rocksdb] final class WriteCensus {
   import WriteCensus._
@@ -12,7 +12,7 @@ private[rocksdb] final class WriteCensus {
   private var asked = 0
   private val sample = new Sample(OneInBits)
 
-  /** How many writes the next one stands for in the count; 0: it need not be looked at. */
+  /** The number of writes that the next one stands for in the count; 0 if it need not be looked at. */
   def weight(): Int =
     if (asked < Exact) {
       asked += 1

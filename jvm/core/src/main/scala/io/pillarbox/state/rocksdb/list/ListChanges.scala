@@ -6,9 +6,10 @@ import io.pillarbox.state.rocksdb.cache.{ChangeCursor, IdleBuffer}
 import io.pillarbox.state.rocksdb.entries.{KeyParts, StateColumn}
 
 /**
- * Tells a commit of single elements, from changed chunks and what is noted beside them ([[StateColumn.log]]):
+ * Writes single elements to a commit, from changed chunks and the column beside them ([[StateColumn.log]]):
  *
- *   - what was added since the last commit is in the changed chunks, with numbers that no commit has told of;
+ *   - elements that were added since the last commit are in the changed chunks, with numbers that no commit
+ *     has;
  *   - elements that were written again, and access times, are in the log as a commit has them, removed ones
  *     too;
  *   - elements that were removed together are in the log as a chunk of their numbers, see
@@ -19,14 +20,11 @@ private[rocksdb] final class ListChanges(writer: StateStreamWriter) {
   private val chunk = new ListChunk
   private val key = new OutputView(128)
 
-  /**
-   * The head that came last: its elements come behind those of the list's other chunks, whose keys are behind
-   * its own.
-   */
+  /** The last head: its elements come behind those of the list's chunks, whose keys come after its own. */
   private val headKey = new OutputView(128)
   private val head = new OutputView(256)
 
-  /** An entry as it is. */
+  /** Writes an entry as it is. */
   def write(change: ChangeCursor): Unit = writer.record(
     change.bytes,
     change.keyOffset,
@@ -36,7 +34,7 @@ private[rocksdb] final class ListChanges(writer: StateStreamWriter) {
     change.valueLength
   )
 
-  /** Chunks come in the order of their keys, and [[endChunks]] behind the last of a column. */
+  /** Writes a chunk. They come in the order of their keys, and [[endChunks]] behind the last of a column. */
   def writeChunk(column: StateColumn, change: ChangeCursor): Unit = if (change.valueLength >= 0) {
     begin(change)
     if (parts.userKeyLength > 0) {
@@ -95,7 +93,7 @@ private[rocksdb] object ListChanges {
 
   /**
    * Ends the key of a chunk of removed elements: it sorts behind all elements of the list, so that a commit
-   * tells of it after them.
+   * has it after them.
    */
   def writeRemovedKey(key: OutputView, first: Long): Unit = {
     key.writeLong(-1L)

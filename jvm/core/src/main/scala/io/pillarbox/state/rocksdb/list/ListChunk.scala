@@ -3,8 +3,8 @@ package io.pillarbox.state.rocksdb.list
 import io.pillarbox.api.{InputView, OutputView}
 
 /**
- * When a list was read last under ON_READ_AND_WRITE, and which elements were there: those with a number below
- * `below`.
+ * The time of a list's last read under ON_READ_AND_WRITE, and the elements that were there: those with a
+ * number below `below`.
  */
 private[rocksdb] final case class ListAccess(time: Long, below: Long) {
   def timestamp(number: Long, own: Long): Long = if (number < below) math.max(own, time) else own
@@ -26,16 +26,16 @@ private[rocksdb] object ListAccess {
  * }}}
  *
  * Elements with numbers that need no base can be added behind a chunk that was not looked at, and without one
- * they are a chunk without head, whose base is the number of the first. An element that a failed write, tried
- * again, added twice counts once.
+ * they are a chunk without head, whose base is the number of the first. An element that a retried write added
+ * twice counts once.
  *
- * A value is what a log has of the element: its timestamp if the state has TTL, then its bytes.
+ * A value is that of the element in a log: its timestamp if the state has TTL, then its bytes.
  */
 private[rocksdb] final class ListChunk {
   private val in = new InputView
   private var end = 0
 
-  /** Of a list's newest chunk: whether older ones lie beside it. */
+  /** True in a list's newest chunk if older ones lie beside it. */
   var isSplit = false
   var access: ListAccess = ListAccess.Never
 
@@ -44,7 +44,7 @@ private[rocksdb] final class ListChunk {
   var base = 0L
   var bodyOffset = 0
 
-  /** The element that [[next]] found. */
+  /** The element that [[next]] has found. */
   var number = 0L
   var valueOffset = 0
   var valueLength = 0
@@ -52,7 +52,7 @@ private[rocksdb] final class ListChunk {
   def open(bytes: Array[Byte], offset: Int, length: Int): this.type = {
     in.wrap(bytes, offset, length)
     end = offset + length
-    // Without head it begins as an element without base does.
+    // A chunk without head begins as an element without base does.
     val flags = if (length > 0 && bytes(offset) != ListChunk.NoBase) in.readByte() else 0
     isSplit = (flags & ListChunk.Split) != 0
     access =
@@ -69,7 +69,7 @@ private[rocksdb] final class ListChunk {
 
   def array: Array[Byte] = in.array
 
-  /** Of all elements, in bytes. */
+  /** The length of all elements, in bytes. */
   def bodyLength: Int = end - bodyOffset
 
   def isEmpty: Boolean = bodyLength == 0
@@ -101,14 +101,6 @@ private[rocksdb] final class ListChunk {
     number = Long.MinValue
   }
 
-  /** How many elements there are, read or not. */
-  def count(): Int = {
-    rewind()
-    var count = 0
-    while (next()) count += 1
-    rewind()
-    count
-  }
 }
 
 private[rocksdb] object ListChunk {
@@ -116,7 +108,7 @@ private[rocksdb] object ListChunk {
   final val Access = 2
   final val Head = 128
 
-  /** Before a number that is written in full. */
+  /** Stands before a number that is written in full. */
   final val NoBase = 0
 }
 
@@ -143,7 +135,7 @@ private[rocksdb] final class ListChunkBuilder {
     this
   }
 
-  /** Elements come in the order of their numbers. */
+  /** Adds an element; they come in the order of their numbers. */
   def add(number: Long, value: Array[Byte], offset: Int, length: Int): Unit = {
     if (count == 0) {
       base = number
@@ -153,7 +145,7 @@ private[rocksdb] final class ListChunkBuilder {
     writeElement(out, number, base, value, offset, length)
   }
 
-  /** All elements of a chunk. */
+  /** Adds all elements of a chunk. */
   def addAll(chunk: ListChunk): Unit = {
     out.writeLong(chunk.base)
     out.writeBytes(chunk.array, chunk.bodyOffset, chunk.bodyLength)

@@ -7,8 +7,8 @@ import io.pillarbox.state.changelog.RecordCursor
 import io.pillarbox.state.rocksdb.entries.{EntryStore, StateColumn}
 
 /**
- * Puts what a snapshot or log has of a list's elements into chunks. Elements usually come in order and are
- * appended; one that a log removes, or writes again, is looked for among the chunks.
+ * Puts a list's elements from a snapshot or log into chunks. Elements usually come in order and are appended;
+ * one that a log removes, or writes again, is looked for among the chunks.
  */
 private[rocksdb] final class ListLoader(table: EntryStore, column: StateColumn) {
   private val lists = new PackedLists(table, column)
@@ -17,9 +17,7 @@ private[rocksdb] final class ListLoader(table: EntryStore, column: StateColumn) 
   private val key = new OutputView(128)
   private val view = new InputView
 
-  /**
-   * The chunk found last, so that neighbours need not be looked for: its key, and where the next one begins.
-   */
+  /** The key of the last found chunk, for neighbours of the last element, and the first number behind it. */
   private var found: Array[Byte] = _
   private var foundEnd = 0L
 
@@ -85,7 +83,7 @@ private[rocksdb] final class ListLoader(table: EntryStore, column: StateColumn) 
     util.Arrays.equals(found, 0, key.length, key.array, 0, key.length) &&
     Bytes.getLong(found, key.length) <= number && number < foundEnd
 
-  /** The last chunk that begins at or before the number, or the first of all. */
+  /** Finds the last chunk that begins at or before the number, or the first of all. */
   private def find(head: ListChunk, number: Long): Unit = {
     found = null
     foundEnd = if (head.isEmpty) Long.MaxValue else head.first

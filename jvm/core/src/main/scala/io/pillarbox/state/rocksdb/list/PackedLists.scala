@@ -11,27 +11,25 @@ import io.pillarbox.state.rocksdb.entries.{EntryScan, EntryStore, StateColumn}
  * however long the list is.
  *
  * The newest elements lie under key and namespace alone, the head; as soon as they are enough for a chunk
- * they move to a separate entry, named by the number of its first element, for good. A list has a head
- * as long as it has anything.
+ * they move to a separate entry, named by the number of its first element, for good. A list has a head as
+ * long as it has anything.
  *
- * What is added to a list that is not in the cache goes behind the head without a look at it, by RocksDB's
- * merge; now and then one looks, and a head that has become long by then moves as a whole.
+ * An element for a list that is not in the cache goes behind the head without a look at it, by RocksDB's
+ * merge; a sample of such writes looks, and then moves a head that has become long as a whole.
  *
- * Keys are passed as views that end with the namespace, and are left so. What a commit tells of single
- * elements is the caller's.
+ * Keys are passed as views that end with the namespace, and are left so. The caller writes single elements to
+ * commits.
  */
 private[rocksdb] final class PackedLists(table: EntryStore, column: StateColumn) {
   private val builder = new ListChunkBuilder
   private val chunk = new ListChunk
   private val element = new OutputView(256)
 
-  /** A copy of the list's head; null if there is no list. */
+  /** Copies the list's head; null if there is no list. */
   def head(key: OutputView): ListChunk =
     if (table.get(column, key)) new ListChunk().open(PackedLists.copyOf(table.value)) else null
 
-  /**
-   * Adds an element whose number is greater than that of any other; mostly without a look at the database.
-   */
+  /** Adds an element with a greater number than any other; mostly without a look at the database. */
   def append(key: OutputView, number: Long, value: Array[Byte], offset: Int, length: Int): Unit = {
     val state = table.look(column, key, length)
     if (state == EntryStore.Missing)
@@ -66,7 +64,7 @@ private[rocksdb] final class PackedLists(table: EntryStore, column: StateColumn)
     }
   }
 
-  /** The chunks beside the head, the oldest first; `chunk` of the result changes with each step. */
+  /** Walks over the chunks beside the head, the oldest first; the result's `chunk` changes each step. */
   def others(key: OutputView): OtherChunks = new OtherChunks(
     table.scan(column, key.toByteArray, PackedLists.PageSize),
     key.length
@@ -104,18 +102,18 @@ private[rocksdb] final class PackedLists(table: EntryStore, column: StateColumn)
 
 private[rocksdb] object PackedLists {
 
-  /** A page has up to so many chunks. */
+  /** The most chunks in a page. */
   private final val PageSize = 32
 
   private def copyOf(view: InputView): Array[Byte] =
     util.Arrays.copyOfRange(view.array, view.position, view.position + view.remaining)
 }
 
-/** Walks over the chunks of one list but its head. */
+/** Walks over the chunks of one list without its head. */
 private[rocksdb] final class OtherChunks(scan: EntryScan, prefixLength: Int) {
   val chunk = new ListChunk
 
-  /** Of the chunk that [[next]] found. */
+  /** The key of the chunk that [[next]] has found. */
   def key: Array[Byte] = scan.key
 
   def next(): Boolean = {

@@ -1,7 +1,7 @@
 package io.pillarbox.state.rocksdb
 
 /**
- * How lists lie in chunks, and what changed in them. An element has its number; a chunk has the number of its
- * first element.
+ * The chunks of lists, and their changes. An element has its number; a chunk has the number of its first
+ * element.
  */
 package object list

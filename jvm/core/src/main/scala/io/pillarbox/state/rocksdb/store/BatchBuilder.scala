@@ -4,8 +4,8 @@ import io.pillarbox.api.OutputView
 import io.pillarbox.state.rocksdb.cache.ChangeCursor
 
 /**
- * Builds a RocksDB write batch on the heap, so that thousands of entries cross JNI in one call. A batch that
- * has become large is written by itself, the rest with [[write]]. Not thread-safe.
+ * Builds a RocksDB write batch on the heap, so that thousands of entries cross JNI in one call. A large batch
+ * is written by itself, the rest with [[write]]. Not thread-safe.
  *
  * The format is that of write_batch.cc, which is also that of the write-ahead log and so stable: sequence (8
  * bytes), count (4 bytes, little-endian), then records of a tag, the column family's number and
@@ -35,15 +35,13 @@ private[rocksdb] final class BatchBuilder(store: RocksDBStore) {
     writeIfLarge()
   }
 
-  /** Removes what was there before with keys from `from` (included) to `until` (excluded). */
+  /** Removes earlier entries with keys from `from` (included) to `until` (excluded). */
   def deleteRange(family: Int, from: Array[Byte], until: Array[Byte]): Unit = {
     start(DeleteRange, family, from, 0, from.length)
     end(until, 0, until.length)
   }
 
-  /**
-   * Makes the entry what the change says; the end of a value is added to what is there, see [[RocksDBStore]].
-   */
+  /** Applies a change; the end of a value is added to the value that is there, see [[RocksDBStore]]. */
   def add(family: Int, change: ChangeCursor): Unit =
     if (change.valueLength < 0) delete(family, change.bytes, change.keyOffset, change.keyLength)
     else {
@@ -52,7 +50,7 @@ private[rocksdb] final class BatchBuilder(store: RocksDBStore) {
       end(change.bytes, change.valueOffset, change.valueLength)
     }
 
-  /** Writes what was gathered. */
+  /** Writes the gathered entries. */
   def write(): Unit = if (count > 0) {
     val header = out.array
     for (i <- 0 until 4) header(8 + i) = (count >>> (8 * i)).toByte

@@ -7,25 +7,25 @@ import io.pillarbox.api.{StateDescriptor, StateTtl, TimeDomain}
 import io.pillarbox.state.changelog.StateMeta
 
 /**
- * After which age compaction may drop a state's entries, in whole seconds; 0 for never.
+ * Sets the age after which compaction may drop a state's entries, in whole seconds; 0 for never.
  *
  * A TtlDB stamps an entry with the wall clock when it is written, which is at or after its own timestamp, and
- * knows nothing of our clock. So only processing-time TTL can use it, with a margin, as long as our clock is
- * not further behind than when the database was opened ([[CompactionWatch]] sees to that), and only where a
- * renewed entry is written again: a list read under ON_READ_AND_WRITE renews its elements without writing
- * them. Where compaction joins what was appended to a list, it stamps it anew, which is later still.
+ * knows nothing of the state's clock. So only processing-time TTL can use it, with a margin, as long as that
+ * clock is not further behind than when the database was opened ([[CompactionWatch]] sees to that), and only
+ * where a renewed entry is written again: a list read under ON_READ_AND_WRITE renews its elements without
+ * writing them. Where compaction joins the parts of a list, it stamps it anew, which is later still.
  */
 private[rocksdb] object CompactionTtl {
 
   def seconds(descriptor: StateDescriptor[_], margin: Long): Int =
     descriptor.ttl.toScala.filter(isSound(descriptor, _)).fold(0)(ttl => seconds(ttl.ttlMs, margin))
 
-  /** What to begin with for restored state, whose descriptor isn't known yet. */
+  /** The age at first for restored state, whose descriptor isn't known yet. */
   def seconds(meta: StateMeta, margin: Long): Int =
     if (meta.timeDomain.contains(TimeDomain.PROCESSING_TIME)) seconds(meta.ttl, margin) else 0
 
   /**
-   * Whether a column family of age `found` serves a state that wants `wanted`: it must not drop anything
+   * True if a column family of age `found` serves a state that wants `wanted`: it must not drop anything
    * sooner, and not much later.
    */
   def fits(found: Int, wanted: Int): Boolean =

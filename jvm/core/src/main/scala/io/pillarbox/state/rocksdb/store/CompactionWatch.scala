@@ -5,21 +5,20 @@ import java.util.concurrent.{Future, TimeUnit}
 import io.pillarbox.mailbox.SystemProcessingTimeService
 
 /**
- * Stops compaction where it could drop what a batch still to come may see: it goes by the machine's clock,
- * while the time that state lives by stands still for as long as a batch takes, or nobody begins one. Any
- * thread.
+ * Stops compaction where it could drop entries that a later batch may see: it goes by the machine's clock,
+ * while the state's clock stands still during a batch, or as long as none begins. Any thread.
  *
- * @param behind how far that time was behind the machine's when the database was opened, in milliseconds,
- *   which its ages take into account
- * @param patience how much further it may fall behind; what compaction has begun by then must end within as
- *   much again
+ * @param behind the lag of the state's clock behind the machine's when the database was opened, in
+ *   milliseconds, which its ages take into account
+ * @param patience the further lag that is allowed, in milliseconds; compaction that has begun by then must
+ *   end within as much again
  */
 private[rocksdb] final class CompactionWatch(store: RocksDBStore, behind: Long, patience: Long)
     extends AutoCloseable {
   private var deadline = Long.MaxValue
   private var alarm: Future[_] = _
 
-  /** No batch still to come has a time before this. */
+  /** Tells that no later batch has a time before this. */
   def timeIs(processingTime: Long): Unit = synchronized {
     deadline = processingTime + behind + patience
     disarm()
@@ -36,7 +35,7 @@ private[rocksdb] final class CompactionWatch(store: RocksDBStore, behind: Long, 
     alarm = null
   }
 
-  /** The timer's thread must not wait for the disk. */
+  /** Stops by a thread of its own: the timer's must not wait for the disk. */
   private val ring: Runnable = () => {
     val thread = new Thread(() => stop(), "pillarbox-compaction-watch")
     thread.setDaemon(true)

@@ -9,19 +9,19 @@ import io.pillarbox.state.changelog.StreamHeader
 import io.pillarbox.state.{StateBackendException, StateRestoreException}
 
 /**
- * The mark that makes a directory a complete checkpoint: a file that says what its column families hold.
+ * The mark that makes a directory a complete checkpoint: a file that describes its column families.
  *
  * {{{
  * file = "PBX2":int format:int crc32c:int header
  * }}}
  *
- * It is written when all else is there, and taken away as soon as a backend works in the directory, so one
- * that a crash left behind has none.
+ * It is written when all else is there, and removed as soon as a backend works in the directory, so a
+ * directory that a crash left behind has none.
  */
 private[rocksdb] object DirectoryHeader {
   final val Name = "pillarbox-header"
 
-  /** Of the entries and this file. */
+  /** The version of the entries and of this file. */
   final val Format = 4
   private final val Magic = 0x50425832
   private final val PreludeBytes = 12
@@ -29,8 +29,8 @@ private[rocksdb] object DirectoryHeader {
   /**
    * Reads and removes the header; None if the database is new.
    *
-   * @throws StateRestoreException
-   *   if there are column families but no header, it is damaged, or entries are kept in another format
+   * @throws StateRestoreException if there are column families but no header, it is damaged, or entries are
+   *   kept in another format
    */
   def take(store: RocksDBStore): Option[StreamHeader] = {
     val file = store.directory.resolve(Name)

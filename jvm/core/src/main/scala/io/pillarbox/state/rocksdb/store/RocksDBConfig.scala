@@ -5,20 +5,19 @@ import java.nio.file.Path
 import io.pillarbox.state.rocksdb.cache.CacheBudget
 
 /**
- * Where and how a database is kept.
+ * The place and the settings of a database.
  *
  * @param directory its own; created if missing, left in place on close
- * @param memoryLimit of the process's [[RocksDBMemory]], in bytes
- * @param cacheBytes of this backend's write-back cache on the heap, about
- * @param sharedCache what the cache may take beyond that, as long as it is there
- * @param compactionMargin how long, at least, an expired entry stays before compaction may drop it, in
+ * @param memoryLimit the limit of the process's [[RocksDBMemory]], in bytes
+ * @param cacheBytes the size of this backend's write-back cache on the heap, about
+ * @param sharedCache the budget for more of that cache
+ * @param compactionMargin the least time that an expired entry stays before compaction may drop it, in
  *   milliseconds: RocksDB measures age by the wall clock, state by its own clock
- * @param clockBehind how far the state's clock is behind the machine's now, in milliseconds, as when a batch
+ * @param clockBehind the lag of the state's clock behind the machine's now, in milliseconds, as when a batch
  *   of yesterday is run again; see [[io.pillarbox.state.KeyedStateBackend.timeIs]]
- * @param diskLimit the files of this database may not take more, in bytes; 0 for no limit
- * @param listChunkBytes how much of a list lies in one entry of the database, and so is written at once,
- *   about
- * @param statistics whether cache hits and compaction are counted, at a few percent of the speed
+ * @param diskLimit the most bytes that the files of this database may take; 0 for no limit
+ * @param listChunkBytes the bytes of a list in one entry of the database, which are written at once, about
+ * @param statistics true if cache hits and compaction are counted, at a few percent of the speed
  */
 private[pillarbox] final case class RocksDBConfig(
     directory: Path,

@@ -22,7 +22,7 @@ private[pillarbox] final class RocksDBMemory private (val limit: Long, writeBuff
   /** The shared write-buffer manager. Don't close it. */
   def writeBufferManager: WriteBufferManager = manager
 
-  /** Bytes in use, write buffers included. */
+  /** The bytes in use, write buffers included. */
   def usage: Long = lru.getUsage
 
   /** Gives one acquisition back. */
@@ -36,23 +36,21 @@ private[pillarbox] final class RocksDBMemory private (val limit: Long, writeBuff
 
 private[pillarbox] object RocksDBMemory {
 
-  /** Of the limit, at most half is for write buffers. */
+  /** The part of the limit for write buffers, at most. */
   private val WriteBufferRatio = 0.5
   private var current: RocksDBMemory = _
 
-  /**
-   * A block that doesn't fit its shard is read again each time: shards of 16 MiB or more, at most 64 of them.
-   */
+  /** The least size of a shard: a block that doesn't fit its shard is read again each time. */
   private val ShardBytes = 16L << 20
 
   private def shardBits(limit: Long): Int =
     math.min(6, 63 - java.lang.Long.numberOfLeadingZeros(math.max(1L, limit / ShardBytes)))
 
   /**
-   * The memory of this process; the one who acquires it closes it once.
+   * Returns the memory of this process, to be closed once for each call.
    *
-   * @param limit in bytes; counts for the first of those that hold it at the same time, the others share what
-   *   is there
+   * @param limit in bytes; it counts for the first of those that hold the memory at the same time, which the
+   *   others share
    */
   def acquire(limit: Long): RocksDBMemory = synchronized {
     require(limit >= (1L << 20), s"RocksDB needs at least 1 MiB of memory, found a limit of $limit bytes")

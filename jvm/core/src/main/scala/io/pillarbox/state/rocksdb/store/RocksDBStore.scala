@@ -14,7 +14,7 @@ import org.rocksdb._
  * One open database and its native objects: column families, reads, batches, checkpoints. Not thread-safe.
  *
  * The database is a TtlDB, so that a column family can have an age at which compaction drops entries. It has
- * no write-ahead log: what must survive a crash is in the snapshots and logs.
+ * no write-ahead log: snapshots and logs hold the data that must survive a crash.
  */
 private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoCloseable {
   private val memory = RocksDBMemory.acquire(config.memoryLimit)
@@ -24,13 +24,13 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
     .setCacheIndexAndFilterBlocks(true)
     .setPinL0FilterAndIndexBlocksInCache(true)
     .setFilterPolicy(own(new BloomFilter(10, false)))
-    // In small blocks too, so that a lookup keeps what it needs of a large file's filter in a small cache.
+    // Partitioned, so that a lookup keeps its part of a large file's filter in a small cache.
     .setIndexType(IndexType.kTwoLevelIndexSearch)
     .setPartitionFilters(true)
     .setPinTopLevelIndexAndFilter(true)
     .setDataBlockIndexType(DataBlockIndexType.kDataBlockBinaryAndHash)
 
-  /** Appending puts one value behind the other, nothing between them. */
+  /** Joins values by appending, with nothing between them. */
   private val appendOperator = own(new StringAppendOperator(""))
   private val statistics = if (config.statistics) own(new Statistics()) else null
   private val readOptions = own(new ReadOptions())
@@ -44,18 +44,15 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
   private val db: TtlDB = guarded("open") { open() }
   isOpen = true
 
-  /** The column families that there are, the default one included. */
+  /** The column families, with the default one. */
   def columnFamilies: Seq[ColumnFamilyHandle] = families.keys.toSeq
 
   def directory: Path = config.directory
 
-  /** What is on its way to the database; the one who adds to it writes it in the end. */
+  /** The next batch; a caller that adds to it writes it in the end. */
   private[rocksdb] val batch = new BatchBuilder(this)
 
-  /**
-   * The column family of this name that a restored database has, or a new one, for structures beside the
-   * states.
-   */
+  /** Returns a column family for structures beside the states: restored by this name, or a new one. */
   private[pillarbox] def columnFamily(name: String): ColumnFamilyHandle = {
     val bytes = name.getBytes(UTF_8)
     val restored = columnFamilies.find(_.getName.sameElements(bytes))
@@ -67,7 +64,7 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
    * Adds a column family.
    *
    * @param ttlSeconds the age at which compaction may drop an entry, 0 for never
-   * @param compacts whether compaction may start; see [[enableCompaction]]
+   * @param compacts true if compaction may start; see [[enableCompaction]]
    */
   def createColumnFamily(
       name: Array[Byte],
@@ -94,7 +91,7 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
     if (!expires || expiryAllowed) setCompaction(family, isOn = true)
   }
 
-  /** Lets compactions that drop what is too old begin, or not. No-op once closed. Any thread. */
+  /** Allows or forbids compactions that drop old entries. No-op once closed. Any thread. */
   def allowExpiry(allowed: Boolean): Unit = families.synchronized {
     if (isOpen && allowed != expiryAllowed) {
       expiryAllowed = allowed
@@ -102,7 +99,7 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
     }
   }
 
-  /** Whether compaction begins by itself in a column family. */
+  /** True if compaction begins by itself in a column family. */
   private[rocksdb] def compacts(family: ColumnFamilyHandle): Boolean =
     guarded("read options of")(!db.getOptions(family).disableAutoCompactions())
 
@@ -111,7 +108,7 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
       db.setOptions(family, MutableColumnFamilyOptions.builder().setDisableAutoCompactions(!isOn).build())
     }
 
-  /** The state's clock may be behind the one by which entries grow old. */
+  /** Adds the lag of the state's clock behind the clock by which entries grow old. */
   private def age(ttlSeconds: Int): Int =
     if (ttlSeconds == 0) 0
     else math.min(ttlSeconds + (config.clockBehind + 999) / 1000, Int.MaxValue / 2L).toInt
@@ -125,9 +122,7 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
     }
   }
 
-  /**
-   * Reads into `value` and returns the value's length, which may be more than fits, or [[RocksDB.NOT_FOUND]].
-   */
+  /** Reads into `value`; returns the whole length, perhaps more than fits, or [[RocksDB.NOT_FOUND]]. */
   def get(family: ColumnFamilyHandle, key: Array[Byte], keyLength: Int, value: Array[Byte]): Int =
     try db.get(family, readOptions, key, 0, keyLength, value, 0, value.length)
     catch { case e: RocksDBException => throw failed("read from", e) }
@@ -159,8 +154,8 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
   }
 
   /**
-   * The entries with keys from `from` (included) to `until` (excluded; null for no bound) as they are now, in
-   * order. It never walks through what was deleted outside of these bounds.
+   * Walks over the entries with keys from `from` (included) to `until` (excluded; null for no bound) as they
+   * are now, in order. It never walks through deletes outside of these bounds.
    */
   private[pillarbox] def cursor(
       family: ColumnFamilyHandle,
@@ -182,20 +177,17 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
     finally options.close()
   }
 
-  /** Compacts all of a column family, which drops what is too old. */
+  /** Compacts all of a column family, which drops old entries. */
   def compact(family: ColumnFamilyHandle): Unit = guarded("compact")(db.compactRange(family))
 
-  /**
-   * Makes a copy of the database by hard links (if on the same file system). The directory must not exist
-   * yet.
-   */
+  /** Copies the database, by hard links on the same file system, to a directory that must not exist yet. */
   def checkpoint(target: Path): Unit = guarded("checkpoint") {
     val checkpoint = Checkpoint.create(db)
     try checkpoint.createCheckpoint(target.toString)
     finally checkpoint.close()
   }
 
-  /** Sum of a numeric property over the column families, 0 once closed. Any thread. */
+  /** The sum of a numeric property over the column families, 0 once closed. Any thread. */
   def property(name: String): Long = families.synchronized {
     if (isOpen) families.keys.iterator.map(db.getLongProperty(_, name)).sum else 0L
   }
@@ -247,7 +239,7 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
 
   private def path = config.directory.toString
 
-  /** The default column family comes first. */
+  /** Lists the column families, the default one first. */
   private def listFamilies(): Seq[Array[Byte]] = {
     val options = new Options()
     try

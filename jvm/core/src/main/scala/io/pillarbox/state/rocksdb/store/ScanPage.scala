@@ -11,7 +11,7 @@ private[pillarbox] final class ScanPage(capacity: Int) {
   var size = 0
   var bytes = 0L
 
-  /** Whether nothing comes after them. */
+  /** True if nothing comes after them. */
   var isLast = false
 
   def key(i: Int): Array[Byte] = content(2 * i)
@@ -31,7 +31,7 @@ private[pillarbox] final class ScanPage(capacity: Int) {
  * Walks over entries as they were when it was made, and stands before the first one then. Holds native memory
  * until it is closed.
  *
- * @param check throws what the iterator met: it looks as if it were at its end after an error
+ * @param check throws the iterator's error: after an error the iterator looks as if it were at its end
  */
 private[pillarbox] final class StoreCursor(
     iterator: RocksIterator,
@@ -53,7 +53,7 @@ private[pillarbox] final class StoreCursor(
     isOn
   }
 
-  /** A copy. */
+  /** A copy of the entry's key. */
   def key: Array[Byte] = iterator.key
 
   def value: Array[Byte] = iterator.value

@@ -39,7 +39,6 @@ private[carry] final class CarrySlot(
     task,
     context,
     new TaskMailbox(thread),
-    ownsMailbox = true,
     priority = 0,
     this,
     start.nextElementId
@@ -200,8 +199,6 @@ private[carry] final class CarrySlot(
     if (failure != null) driver.fail()
     else onThread(if (hasWoken && ending == null) driver.wake(version)): Unit
 
-  override def emitWatermark(timestampMs: Long): Unit = ()
-
   private def endIfDone(): Unit = {
     isCheckDue = false
     if (ending != null && async.pending == null && exchange.isEmpty && mayEnd) {
@@ -221,7 +218,7 @@ private[carry] final class CarrySlot(
 
   private def closeAll(): Unit =
     try async.close()
-    finally action.processor.close()
+    finally action.processor.mailbox.close(): Unit
 
   /** Cancels what is in flight and gives the worker back, on the slot's thread; does not wait. Idempotent. */
   override def close(): Unit = if (closing.compareAndSet(false, true)) {

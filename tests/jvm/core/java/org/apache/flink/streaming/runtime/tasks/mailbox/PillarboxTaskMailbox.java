@@ -1,7 +1,5 @@
 package org.apache.flink.streaming.runtime.tasks.mailbox;
 
-import io.pillarbox.mailbox.MailOptions;
-import io.pillarbox.mailbox.TaskActionExecutor;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -56,9 +54,8 @@ final class PillarboxTaskMailbox implements TaskMailbox {
                 new io.pillarbox.mailbox.Mail(
                         mail::run,
                         mail.getPriority(),
-                        urgent ? MailOptions.Urgent() : MailOptions.Default(),
                         mail.toString(),
-                        TaskActionExecutor.Immediate());
+                        urgent);
         originals.put(ours, mail);
         translating(
                 () -> {
