@@ -247,6 +247,13 @@ def test_columnar_input_from_parquet(spark: SparkSession, tmp_path: Path) -> Non
     assert pairs(doubled(stored)) == [(i, 2 * i) for i in range(500)]
 
 
+def test_each_part_of_a_random_split_makes_the_calls(spark: SparkSession, log: CallLog) -> None:
+    rows = spark.range(0, 20, 1, 1).transform(pb.async_io, counted(log), returns="twice long")
+    parts = [part.collect() for part in rows.randomSplit([0.5, 0.5], seed=1)]
+    assert sorted(row.twice for part in parts for row in part) == list(range(0, 40, 2))
+    assert len(log.events("start")) == 2 * 20
+
+
 def test_columns_that_nobody_needs_are_not_read(spark: SparkSession, tmp_path: Path) -> None:
     async def names(row: Any) -> str:
         return ",".join(row.__fields__)

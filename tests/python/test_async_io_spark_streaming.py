@@ -178,6 +178,20 @@ def test_async_io_inside_for_each_batch(folders: Folders) -> None:
     assert sorted(kept.rows()) == [(i, 2 * i) for i in range(20)]
 
 
+@pytest.mark.parametrize("carry_over", [False, True])
+def test_spark_refuses_continuous_processing_with_calls(
+    spark: SparkSession, carry_over: bool
+) -> None:
+    async def same(row: Any) -> int:
+        return int(row.value)
+
+    rows = spark.readStream.format("rate").load()
+    called = rows.transform(pb.async_io, same, returns="x long", carry_over=carry_over)
+    writer = called.writeStream.format("noop").trigger(continuous="1 second")
+    with pytest.raises(Exception, match="processing does not support AsyncIO operations"):
+        writer.start()
+
+
 def test_a_processing_time_trigger(folders: Folders) -> None:
     folders.add(0, 10)
     query = (

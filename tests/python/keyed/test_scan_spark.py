@@ -10,7 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pillarbox as pb
-from keyed.streams import Stream
+from keyed.streams import Stream, settings
+from spark_support import Kept, by_value
+
+by_value(__name__)
+STORE = "spark.sql.streaming.stateStore"
 
 
 @pytest.fixture
@@ -74,3 +78,28 @@ def test_the_time_of_a_stream_is_the_micro_batch_s(spark: SparkSession, tmp_path
     stream.add(*[("a", v) for v in range(1000)]).add(("a", 1000))
     rows = sorted(stream.run())
     assert rows == [(v, True, v < 1000) for v in range(1001)]
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_rows_that_foreach_batch_does_not_take_count_all_the_same(
+    spark: SparkSession, tmp_path: Path, version: str
+) -> None:
+    def counts(df: DataFrame) -> DataFrame:
+        return pb.scan(df, by="k", state={"n": ("0L", "n + 1")}, select=["k", "n"])
+
+    def take(name: str, look: Any) -> Kept:
+        kept = Kept(str(tmp_path / name), look)
+        stream.add(*[(k,) for k in "abcdef"])
+        rows = spark.readStream.schema("k string").parquet(str(stream.folder / "in"))
+        query = counts(rows).writeStream.option("checkpointLocation", stream.checkpoint)
+        query.foreachBatch(kept).trigger(availableNow=True).start().awaitTermination()
+        return kept
+
+    stream = Stream(spark, tmp_path / "stream", "k string", counts)
+    rocksdb = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    store = {f"{STORE}.checkpointFormatVersion": version, f"{STORE}.providerClass": rocksdb}
+    with settings(spark, **store):
+        assert len(take("one", lambda batch, number: batch.limit(1).collect()).rows()) == 1
+        assert take("none", lambda batch, number: []).rows() == []
+        all_rows = take("all", lambda batch, number: batch.collect()).rows()
+    assert sorted(all_rows) == [(k, 3) for k in "abcdef"]

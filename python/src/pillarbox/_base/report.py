@@ -1,9 +1,9 @@
 """The failure of a task as data, and as the text of the error that Spark raises.
 
-The text has a head for readers, a line of JSON for programs, the full texts that are cut in these
-two, and the traceback. `FailureReport.scala` writes the same; ``tests/golden/failures.json`` has
-cases for both. The line comes early and is bounded, as Spark Connect may cut a message at 2,048
-characters.
+The text has a head for readers, the full texts that are cut in it, the traceback, and a line of
+JSON for programs, which refers to the head for what that says already. `FailureReport.scala` writes
+the same; ``tests/golden/failures.json`` has cases for both. In a long text the line stands behind
+the head, and it is bounded, as Spark Connect may cut a message at 2,048 characters.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from ..errors import CATALOGUE, EXITS, PillarboxError, error, shown
 from .failures import Failure, exit_error, kind_of, message_of, users_traceback
 
 _HEAD, _MESSAGE, _VALUE, _NAME = 400, 250, 200, 100  # the longest of each, in characters of JSON
+_WHOLE = 1200  # the longest text whose line for programs stands behind what people read
 _MARK = "pillarbox-failure "
-_LINES = re.compile(r"\[([A-Z][A-Z0-9_]*)\] ([^\n]*)\n" + _MARK + r"(?=\{)")
+_FIRST = re.compile(r"\[([A-Z][A-Z0-9_]*)\] ([^\n]*)\n")
+_LAST = re.compile(rf"\n\n{_MARK}(?=\{{)")
 _OPTIONAL = {"key": str, "row": str, "timer": str, "attempts": int, "elapsed_ms": int}
 _TWO = frozenset('"\\\n\r\t\b\f')
 
@@ -51,9 +53,10 @@ class Report:
     def layout(self) -> str:
         """Return the text, from which ``parse`` makes an equal report."""
         head, message = _cut(_one_line(self.text), _HEAD), _cut(self.message, _MESSAGE)
+        at = head.find(self.message)
         texts = [
             "" if head == self.text else self.text,
-            "" if message == self.message else self.message,
+            "" if message == self.message or at >= 0 else self.message,
             self.traceback.rstrip("\n"),
         ]
         operator = _cut(_one_line(self.operator), _NAME)
@@ -66,11 +69,15 @@ class Report:
             value = getattr(self, name)
             if value is not None:
                 line[name] = _cut(value, _VALUE) if kind is str else value
-        line |= {"kind": _cut(self.kind, _NAME), "message": message, "texts": [*map(len, texts)]}
+        part = message if at < 0 else [at, len(self.message)]  # of the head
+        line |= {"kind": _cut(self.kind, _NAME), "message": part, "texts": [*map(len, texts)]}
         place = f"{operator}: " if operator else ""
-        written = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
-        top = f"[{self.condition}] {place}{head}\n{_MARK}{written}"
-        return "\n\n".join([top, *filter(None, texts)])
+        top = f"[{self.condition}] {place}{head}"
+        told = _MARK + json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+        behind = "".join(f"\n\n{text}" for text in texts if text)
+        if behind and len(top) + len(behind) + len(told) <= _WHOLE:
+            return f"{top}{behind}\n\n{told}"
+        return f"{top}\n{told}{behind}"
 
     def to_json(self) -> str:
         """Return the report without the operator, which the JVM knows."""
@@ -97,23 +104,35 @@ class Reported(Exception):
 
 def parse(text: str, start: int = 0) -> Report | None:
     """Return the report whose text begins at ``start``; None if none does."""
-    found = _LINES.match(text, start)
-    if found is None:
+    top = _FIRST.match(text, start)
+    if top is None:
         return None
+    if text.startswith(_MARK + "{", top.end()):
+        return _report(text, top, top.end() + len(_MARK), None)
+    lines = _LAST.finditer(text, top.end(2), top.end(2) + _WHOLE)
+    found = (_report(text, top, line.end(), line.start()) for line in lines)
+    return next(filter(None, found), None)
+
+
+def _report(text: str, top: re.Match[str], at: int, ends: int | None) -> Report | None:
+    """Return the report of the line ``at``; the texts end at ``ends``, or stand behind the line."""
     try:
         # Spark may append the SQLSTATE of its own error directly to the line.
-        line, end = json.JSONDecoder().raw_decode(text, found.end())
-        if line["condition"] != found[1]:
+        line, end = json.JSONDecoder().raw_decode(text, at)
+        (full, message, traceback), last = _texts(
+            text, end if ends is None else top.end(2), line["texts"]
+        )
+        if line["condition"] != top[1] or ends not in (None, last):
             return None
-        full, message, traceback = _texts(text, end, line["texts"])
         place = f"{line['operator']}: " if line["operator"] else ""
+        head = top[2].removeprefix(place)
         return Report(
             **{
                 name: _checked(line[name], str)
                 for name in ("type", "condition", "operator", "kind")
             },
-            text=full or found[2].removeprefix(place),
-            message=message or _checked(line["message"], str),
+            text=full or head,
+            message=message or _message(line["message"], head),
             traceback=traceback,
             **{name: _checked(line[name], _OPTIONAL[name]) for name in _OPTIONAL if name in line},
         )
@@ -121,8 +140,15 @@ def parse(text: str, start: int = 0) -> Report | None:
         return None  # a text that only looks like a report
 
 
-def _texts(text: str, at: int, sizes: list[int]) -> list[str]:
-    """Return the texts behind the line, shortened where the message was cut."""
+def _message(told: Any, head: str) -> str:
+    if isinstance(told, list):
+        at, length = (_checked(one, int) for one in told)
+        return head[at : at + length]
+    return str(_checked(told, str))
+
+
+def _texts(text: str, at: int, sizes: list[int]) -> tuple[list[str], int]:
+    """Return the texts from ``at`` on and their end, shortened where the message was cut."""
     if len(sizes) != 3:
         raise ValueError(sizes)
     found = []
@@ -130,7 +156,7 @@ def _texts(text: str, at: int, sizes: list[int]) -> list[str]:
         at += 2 if size else 0
         found.append(text[at : at + _checked(size, int)])
         at += size
-    return found
+    return found, at
 
 
 def _checked(value: Any, kind: type) -> Any:

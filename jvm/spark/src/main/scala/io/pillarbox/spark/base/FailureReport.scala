@@ -32,28 +32,35 @@ private[pillarbox] final case class FailureReport(
   import FailureReport._
 
   /**
-   * The report as text: a head for readers, a line for programs, and the texts that had to be cut in them.
-   * `python/src/pillarbox/_base/report.py` reads it, and `tests/golden/failures.json` has examples.
+   * The report as text: a head for readers, the texts that had to be cut in it, and a line for programs, which in
+   * a long text comes second. `python/src/pillarbox/_base/report.py` reads it, and `tests/golden/failures.json`
+   * has examples.
    */
   def layout: String = {
     val (head, shortMessage) = (cut(oneLine(text), LongestHead), cut(message, LongestMessage))
+    val at = head.indexOf(message)
     val texts = Seq(
-      "text" -> (if (head == text) "" else text),
-      "full_message" -> (if (shortMessage == message) "" else message),
-      "traceback" -> traceback.replaceAll("\n+\\z", "")
+      if (head == text) "" else text,
+      if (shortMessage == message || at >= 0) "" else message,
+      traceback.replaceAll("\n+\\z", "")
     )
     val place = shownOperator
-    val prefix = if (place.isEmpty) s"[$condition] " else s"[$condition] $place: "
-    val line = json(place, shortMessage)
+    val top = (if (place.isEmpty) s"[$condition] " else s"[$condition] $place: ") + head
+    val line = json(place)
+    if (at >= 0) line.putArray("message").add(lengthOf(head.take(at))).add(lengthOf(message))
+    else line.put("message", shortMessage)
     val sizes = line.putArray("texts")
-    texts.foreach { case (_, part) => sizes.add(part.codePointCount(0, part.length)) }
-    val parts = texts.map(_._2).filter(_.nonEmpty)
-    (s"$prefix$head\n$Mark${mapper.writeValueAsString(line)}" +: parts).mkString("\n\n")
+    texts.foreach(part => sizes.add(lengthOf(part)))
+    val behind = texts.filter(_.nonEmpty).map("\n\n" + _).mkString
+    val told = Mark + mapper.writeValueAsString(line)
+    if (behind.nonEmpty && lengthOf(top) + lengthOf(behind) + lengthOf(told) <= LongestWhole)
+      s"$top$behind\n\n$told"
+    else s"$top\n$told$behind"
   }
 
   private def shownOperator: String = cut(oneLine(operator), LongestName)
 
-  private def json(place: String, shortMessage: String): ObjectNode = {
+  private def json(place: String): ObjectNode = {
     val line =
       mapper.createObjectNode().put("type", errorType).put("condition", condition).put("operator", place)
     Seq("key" -> key, "row" -> row, "timer" -> timer).foreach { case (field, value) =>
@@ -61,7 +68,7 @@ private[pillarbox] final case class FailureReport(
     }
     attempts.foreach(line.put("attempts", _))
     elapsedMs.foreach(line.put("elapsed_ms", _))
-    line.put("kind", cut(kind, LongestName)).put("message", shortMessage)
+    line.put("kind", cut(kind, LongestName))
   }
 }
 
@@ -72,6 +79,9 @@ private[pillarbox] object FailureReport {
   private final val LongestMessage = 250
   private final val LongestValue = 200
   private final val LongestName = 100
+
+  /** The longest text, in characters, whose line for programs stands behind what people read. */
+  private final val LongestWhole = 1200
   private final val Mark = "pillarbox-failure "
 
   private val mapper = JsonMapper.builder().disable(JsonWriteFeature.WRITE_HEX_UPPER_CASE).build()
@@ -86,6 +96,8 @@ private[pillarbox] object FailureReport {
   /** Makes the report of an error with a given text. */
   def titled(condition: String, text: String, operator: String): FailureReport =
     FailureReport(ErrorCatalogue.typeOf(condition), condition, text, operator, condition, text)
+
+  private def lengthOf(text: String): Int = text.codePointCount(0, text.length)
 
   private def oneLine(text: String): String = text.replace('\r', ' ').replace('\n', ' ')
 

@@ -9,9 +9,11 @@ import io.pillarbox.spark.SpecBuilder
 import io.pillarbox.spark.checkpoint._
 import io.pillarbox.spark.functions.Held
 import io.pillarbox.spark.keyed.{Event, KeyedFixture, Spec}
+import io.pillarbox.spark.state.StateMaintenance
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
+import org.apache.spark.sql.pillarbox.LostMessages
 import org.apache.spark.sql.streaming.StreamingQuery
 import org.apache.spark.sql.types.{LongType, StructType}
 import org.apache.spark.sql.{DataFrame, ForeachWriter, Row}
@@ -70,6 +72,21 @@ class UncalledSuite extends AnyFunSuite with KeyedFixture with Eventually {
       assertAllLeave()
     }
   }
+
+  for (fails <- Seq(false, true))
+    test(s"a slot whose message to the driver was lost tells it again, failed: $fails") {
+      withCalls { (_, _, _) =>
+        LostMessages.during { lost =>
+          if (fails)
+            Held.held.asScala.foreach(_._2.completeExceptionally(new IllegalStateException("the service")))
+          else answer()
+          eventually(assert(!lost.isEmpty))
+        }
+        StateMaintenance.unloadInactive()
+        if (fails) assertAllLeave()
+        else eventually(assert(Left.rows.size == 2))
+      }
+    }
 
   test("the slot of an executor that finds the next version written by another ends") {
     withCalls { (memory, query, folder) =>
