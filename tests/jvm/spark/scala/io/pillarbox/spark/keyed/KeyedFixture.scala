@@ -2,7 +2,7 @@ package io.pillarbox.spark.keyed
 
 import java.nio.file.{Files, Path}
 import java.sql.Timestamp
-import java.util.concurrent.{ConcurrentSkipListMap, CountDownLatch, TimeUnit}
+import java.util.concurrent.ConcurrentSkipListMap
 
 import scala.jdk.CollectionConverters._
 import scala.util.Try
@@ -32,11 +32,7 @@ trait KeyedFixture extends LocalSpark {
   }
 
   /** Waits for the work on state in the background that was asked for before. */
-  def awaitMaintenance(): Unit = {
-    val done = new CountDownLatch(1)
-    StateMaintenance.later("let a test go on")(done.countDown())
-    if (!done.await(1, TimeUnit.MINUTES)) throw new AssertionError("the maintenance of state never ends")
-  }
+  def awaitMaintenance(): Unit = StateMaintenance.awaitDone()
 
   /** The error and what caused it. */
   def causes(error: Throwable): Seq[String] =

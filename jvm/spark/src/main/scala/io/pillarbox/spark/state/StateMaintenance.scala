@@ -51,6 +51,10 @@ private[pillarbox] object StateMaintenance {
   /** Closes state, which can take a moment, on another thread. */
   def close(state: VersionedState): Unit = inBackground("close state")(state.close())
 
+  /** Returns when all that was asked for before is done; tests of Scala and Python wait by it. */
+  private[pillarbox] def awaitDone(): Unit =
+    executor.submit((() => ()): Runnable).get(1, TimeUnit.MINUTES): Unit
+
   /** Closes the state of queries that have ended and of partitions that went elsewhere. */
   private[pillarbox] def unloadInactive(): Unit =
     for {
