@@ -32,9 +32,9 @@ private[pillarbox] final case class FailureReport(
   import FailureReport._
 
   /**
-   * The report as text: a head for readers, the texts that had to be cut in it, and a line for programs, which in
-   * a long text comes second. `python/src/pillarbox/_base/report.py` reads it, and `tests/golden/failures.json`
-   * has examples.
+   * The report as text: a head for readers, the texts that had to be cut in it, and a line for programs, which
+   * comes second in a long text. `python/src/pillarbox/_base/report.py` reads it, and
+   * `tests/golden/failures.json` has examples.
    */
   def layout: String = {
     val (head, shortMessage) = (cut(oneLine(text), LongestHead), cut(message, LongestMessage))

@@ -42,7 +42,8 @@ private[pillarbox] object PillarboxConf {
   val RocksDBMemory: PillarboxConf[Long] = new PillarboxConf(
     "spark.pillarbox.state.rocksdb.memory",
     "256m",
-    "The memory for block cache and write buffers of all RocksDB databases of an executor together, 1m at least.",
+    "The memory for block cache and write buffers of all RocksDB databases of an executor " +
+      "together, 1m at least.",
     text => atLeast(1L << 20, JavaUtils.byteStringAsBytes(text))
   )
 

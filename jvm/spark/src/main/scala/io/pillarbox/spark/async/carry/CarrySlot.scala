@@ -194,7 +194,7 @@ private[carry] final class CarrySlot(
     driver.wake(version)
   }
 
-  /** Tells the driver again what it was told since the last micro-batch; a message may be lost. Any thread. */
+  /** Tells the driver again what it heard since the last micro-batch, as messages get lost. Any thread. */
   def tellAgain(): Unit =
     if (failure != null) driver.fail()
     else onThread(if (hasWoken && ending == null) driver.wake(version)): Unit
