@@ -118,6 +118,7 @@ SMOKE = {
     "test_session",
 }
 CONNECT = SMOKE | {
+    "test_read_offsets_spark",
     "test_async_io_spark_streaming",
     "test_caching_spark",
     "test_metrics_spark",

@@ -12,9 +12,16 @@ import pillarbox as pb
 
 pytest.importorskip("grpc", reason="Spark Connect's client needs grpcio: install pyspark[connect]")
 
+from pillarbox._driver.door import connect
 from pillarbox._driver.door.connect import ConnectDoor
 
 MIB = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def small_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connect, "_MESSAGE_LIMIT", 2 * MIB)
+    monkeypatch.setattr(connect, "_LARGE", MIB)
 
 
 def door(compresses: bool) -> ConnectDoor:
@@ -31,13 +38,13 @@ def test_a_function_that_no_message_can_hold_is_refused_before_it_is_sent(
 ) -> None:
     rest: Any = (None,) if operator == "process_keyed" else ()
     df: Any = None
-    command = os.urandom(129 * MIB)
-    with pytest.raises(pb.InvalidFunction, match=r"FUNCTION_TOO_LARGE.*prices is 129\.0 MiB"):
+    command = os.urandom(3 * MIB)
+    with pytest.raises(pb.InvalidFunction, match=r"FUNCTION_TOO_LARGE.*prices is 3\.0 MiB"):
         getattr(door(compresses), operator)(df, command, {"name": "prices"}, *rest)
 
 
 def test_a_large_function_that_compresses_well_is_sent_where_plans_are_compressed() -> None:
-    command = bytes(150 * MIB)
+    command = bytes(4 * MIB)
     door(True)._check_size(command, {"name": "prices"})
     with pytest.raises(pb.InvalidFunction):
         door(False)._check_size(command, {"name": "prices"})

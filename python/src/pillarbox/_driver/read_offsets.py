@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from os import PathLike
 from typing import TYPE_CHECKING
 
@@ -69,8 +70,8 @@ def _committed(spark: SparkSession, path: str) -> list[int]:
 
 
 def _files(spark: SparkSession, path: str) -> DataFrame:
-    # By Spark's own option for it, a path may have brackets and stars.
-    return spark.read.option("__globPaths__", "false").text(path, wholetext=True)
+    literal = re.sub(r"([\\*?{}\[\]])", r"\\\1", path)
+    return spark.read.text(literal, wholetext=True)
 
 
 def _offsets(log: str) -> dict[str, str]:
