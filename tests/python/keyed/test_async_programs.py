@@ -8,12 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_clock import VirtualClockLoop
-from worker.keyed_driver import KeyedInProcess
-from worker.keyed_operator import Operator
 
 import pillarbox as pb
 from keyed.async_model import AsyncInterpreter
-from keyed.test_model import OPS, OPTIONS, TTLS, absolute, by_key, of_model, play
+from keyed.test_model import (
+    OPS,
+    OPTIONS,
+    TTLS,
+    absolute,
+    by_key,
+    of_model,
+    play,
+    worker_agrees,
+)
 from pillarbox._harness import loop as harness_loop
 from pillarbox._keyed_async.options import CallOptions
 from pillarbox.testing import AsyncKeyedHarness
@@ -64,21 +71,8 @@ def test_the_worker_does_what_the_model_says_however_frames_are_cut(examples):
         st.integers(1, 4), st.booleans(),
     )  # fmt: skip
     def check(ttl, steps, seed, failures, frame_rows, held_frames, big):
-        worker = KeyedInProcess()
-        try:
-            worker.start_keyed(
-                AsyncInterpreter(ttl, seed, failures),
-                by="k string",
-                inputs=OPTIONS["schema"],
-                returns=OPTIONS["returns"],
-                calls=CallOptions(**CALLS),
-            )
-            worker.big = frozenset(["elements", "entries"] if big else [])
-            operator = Operator(worker, [0], 1, False, frame_rows, held_frames)
-            for (step, what), expected in zip(steps, of_model(ttl, steps), strict=True):
-                assert by_key(play(operator, step, what)) == expected
-        finally:
-            worker.close()
+        function, frames = AsyncInterpreter(ttl, seed, failures), (frame_rows, held_frames)
+        worker_agrees(function, ttl, steps, frames, big, calls=CallOptions(**CALLS))
 
     check()
 

@@ -160,6 +160,20 @@ def agree(ttl, steps, restart, then):
         assert by_key(play(harness, step, what)) == expected
 
 
+def worker_agrees(function, ttl, steps, frames, big, **calls):
+    """The worker does what the model says, with rows in ``frames``: rows of one, frames held."""
+    worker = KeyedInProcess()
+    try:
+        inputs, returns = OPTIONS["schema"], OPTIONS["returns"]
+        worker.start_keyed(function, by="k string", inputs=inputs, returns=returns, **calls)
+        worker.big = frozenset(["elements", "entries"] if big else [])
+        operator = Operator(worker, [0], 1, False, *frames)
+        for (step, what), expected in zip(steps, of_model(ttl, steps), strict=True):
+            assert by_key(play(operator, step, what)) == expected
+    finally:
+        worker.close()
+
+
 @st.composite
 def restarts(draw):
     """One key and one kind of state, whose clocks move before and behind a restart."""
@@ -207,15 +221,6 @@ def test_the_worker_does_what_the_model_says_however_frames_are_cut(examples):
     @settings(max_examples=examples, deadline=None)
     @given(TTLS, scripts(), st.integers(1, 4), st.integers(1, 4), st.booleans())
     def check(ttl, steps, frame_rows, held_frames, big):
-        worker = KeyedInProcess()
-        try:
-            inputs, returns = OPTIONS["schema"], OPTIONS["returns"]
-            worker.start_keyed(Interpreter(ttl), by="k string", inputs=inputs, returns=returns)
-            worker.big = frozenset(["elements", "entries"] if big else [])
-            operator = Operator(worker, [0], 1, False, frame_rows, held_frames)
-            for (step, what), expected in zip(steps, of_model(ttl, steps), strict=True):
-                assert by_key(play(operator, step, what)) == expected
-        finally:
-            worker.close()
+        worker_agrees(Interpreter(ttl), ttl, steps, (frame_rows, held_frames), big)
 
     check()

@@ -91,10 +91,10 @@ class _Start:
         master = remote or arguments.value("--master", "spark.master", "MASTER") or "local[*]"
         _use_python(arguments.value("", "spark.pyspark.python"), master)
         named = jar_list(arguments.value("--jars", "spark.jars"))
-        jar = next((one for one in named if jars.is_ours(one, "spark.jars")), None)
-        class_path = arguments.value("--driver-class-path", "spark.driver.extraClassPath")
-        for one in jars.jars_on(class_path or ""):
-            jars.is_ours(one, "spark.driver.extraClassPath")
+        jar = jars.ours_among(named, "spark.jars")
+        setting = "spark.driver.extraClassPath"  # its jars hide those of the session
+        class_path = arguments.value("--driver-class-path", setting) or ""
+        jars.ours_among(jars.jars_on(class_path), setting)
         if jar is None:
             jar = jars.find_jar()
             if "," in jar or "#" in jar:

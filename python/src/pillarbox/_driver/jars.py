@@ -6,6 +6,7 @@ import importlib.resources
 import os
 import re
 import zipfile
+from collections.abc import Iterable
 from glob import glob
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -76,12 +77,23 @@ def how_to_add_jar(spark: str | None = None) -> str:
     )
 
 
-def is_ours(jar: str, setting: str) -> bool:
-    """Return True if a path or URL that ``setting`` names is that of a Pillarbox jar.
+def ours_among(named: Iterable[str], setting: str) -> str | None:
+    """Return the first jar of Pillarbox among the paths and URLs that ``setting`` names.
 
-    Its content decides, or its name where the file can't be read from here. Raises
-    ``EngineUnavailable`` (JAR_NOT_THERE, JAR_OF_ANOTHER) for a jar of Pillarbox that can't be used.
+    The content of a jar decides, or its name where the file can't be read from here. Raises
+    ``EngineUnavailable`` (JAR_NOT_THERE, JAR_OF_ANOTHER) if that jar can't be used.
     """
+    return next((jar for jar in named if _is_ours(jar, setting)), None)
+
+
+def jars_on(class_path: str) -> list[str]:
+    """Return the jars of a class path, with those of its wildcards."""
+    entries = [entry for entry in class_path.split(os.pathsep) if entry]
+    found = [glob(entry + ".jar") if entry.endswith("*") else [entry] for entry in entries]
+    return [one for group in found for one in group if one.endswith(".jar")]
+
+
+def _is_ours(jar: str, setting: str) -> bool:
     name = _NAME.fullmatch(re.split(r"[/\\]", jar)[-1])
     path = _local(jar)
     if path is None:
@@ -104,13 +116,6 @@ def is_ours(jar: str, setting: str) -> bool:
     return path is not None or name is not None
 
 
-def jars_on(class_path: str) -> list[str]:
-    """Return the jars of a class path, with those of its wildcards."""
-    entries = [entry for entry in class_path.split(os.pathsep) if entry]
-    found = [glob(entry + ".jar") if entry.endswith("*") else [entry] for entry in entries]
-    return [one for group in found for one in group if one.endswith(".jar")]
-
-
 def _local(jar: str) -> Path | None:
     """Return where a jar is on this machine; None for one that can't be looked into: one of another
     file system, or several by a pattern."""
@@ -121,7 +126,7 @@ def _local(jar: str) -> Path | None:
 
 
 def _told_by(archive: zipfile.ZipFile) -> tuple[str | None, str | None]:
-    """The line and the version of its manifest, if it has them."""
+    """Return the line and the version in the manifest, if it has them."""
     try:
         manifest = archive.read("META-INF/MANIFEST.MF").decode()
     except KeyError:

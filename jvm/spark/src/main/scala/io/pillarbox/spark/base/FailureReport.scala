@@ -32,8 +32,8 @@ private[pillarbox] final case class FailureReport(
   import FailureReport._
 
   /**
-   * The report as text: a head for readers, the texts that had to be cut in it, and a line for programs, which
-   * comes second in a long text. `python/src/pillarbox/_base/report.py` reads it, and
+   * The report as text: a head for readers, the texts that were cut in it, and a line for programs, which comes
+   * second in a long text. `python/src/pillarbox/_base/report.py` reads it, and
    * `tests/golden/failures.json` has examples.
    */
   def layout: String = {

@@ -120,14 +120,16 @@ private[pillarbox] final case class CarryOverExec(
     // Spark compares each partition's id with the one that it knows.
     val most =
       if (checkpointReport.withIds) info.stateStoreCkptIds.fold(Int.MaxValue)(_.length) else Int.MaxValue
-    ledger.note = Some(note.checkAndWrite(folder, conf, info.storeVersion, most)(isEmpty(_, folder, conf)))
+    ledger.note = Some(
+      note.checkAndWrite(folder, conf, info.storeVersion, most)(clearIfEmpty(_, folder, conf))
+    )
   }
 
   /**
-   * Whether no slot holds anything in the version that the query goes on from. What other slots have of later
-   * versions than the first with `found` is of a history that the query was taken back from, and is deleted.
+   * Returns true if no slot holds anything in the version that the query goes on from. If so, other slots' files
+   * of later versions than the first with `found` are deleted: they are of a history that was taken back.
    */
-  private def isEmpty(found: OperatorNote, folder: Path, conf: Configuration): Boolean = {
+  private def clearIfEmpty(found: OperatorNote, folder: Path, conf: Configuration): Boolean = {
     val stored = PartitionVersions.ofLast(getStateInfo, checkpointReport.withIds)
     def slot(number: Long) = new StateFolder(new Path(folder, number.toString), conf)
     val empty = (0 until found.partitions).forall { number =>

@@ -32,10 +32,10 @@ private[pillarbox] abstract class OpenPartitions[A <: AnyRef] {
   def partitions: Seq[StatePartition] = idle.keySet.asScala.toSeq
 
   /** Called now and then for an idle object that is still needed. */
-  def isOfUse(open: A): Unit = ()
+  protected def onKept(open: A): Unit = ()
 
-  /** Calls `isOfUse` for a partition that is here. */
-  def keep(partition: StatePartition): Unit = Option(idle.get(partition)).foreach(isOfUse)
+  /** Calls `onKept` for a partition that is here. */
+  def keep(partition: StatePartition): Unit = Option(idle.get(partition)).foreach(onKept)
 
   /** Removes and closes the object of a partition. */
   def unload(partition: StatePartition): Unit = take(partition).foreach(discard)

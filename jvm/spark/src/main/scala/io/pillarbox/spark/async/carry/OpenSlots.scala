@@ -30,7 +30,7 @@ private[carry] object OpenSlots extends OpenPartitions[OpenSlot] {
   override protected def discard(open: OpenSlot): Unit = open.slot.giveUp(open.version.number)
 
   /** The driver may not have been told. */
-  override def isOfUse(open: OpenSlot): Unit = open.slot.tellAgain()
+  override protected def onKept(open: OpenSlot): Unit = open.slot.tellAgain()
 
   /** Ends the calls of a query's run. */
   def closeRun(runId: String): Unit = partitions.filter(_.runId.toString == runId).foreach(unload)

@@ -30,8 +30,8 @@ private final class FinishingTracker(query: MicroBatchExecution, tracker: Waterm
 private object FinishingTracker {
 
   /**
-   * Before the first micro-batch of a run, once Spark has made its own tracker. Other sinks take a micro-batch
-   * as a whole, and some (Delta's) run a plan of their own, of which the nodes of the query's plan know nothing.
+   * Before the first micro-batch of a run, once Spark has made its own tracker. Other sinks take all rows of a
+   * micro-batch, and some (Delta's) run a plan of their own, of which the query's own nodes know nothing.
    */
   def set(query: MicroBatchExecution): Unit = query.sink match {
     case _: ForeachBatchSink[_] =>
