@@ -57,7 +57,8 @@ class KeyedHarness(_Harness):
     ----------
     function: an object of a :class:`KeyedProcessFunction`; it is opened at once.
     by: the name or names of the key columns.
-    schema, returns: the columns of the input and of the output, as DDL or a StructType.
+    schema, returns: the columns of the input and of the output, as DDL, a StructType or a
+        class (see :func:`async_io`).
     timestamp: the column with a row's event time: a timestamp, or (for short tests) a bigint of
         epoch ms. Rows at or before the watermark are dropped and counted in ``late_rows``, as
         Spark does.
@@ -74,12 +75,12 @@ class KeyedHarness(_Harness):
         function: KeyedProcessFunction,
         *,
         by: str | Sequence[str],
-        schema: str | StructType,
-        returns: str | StructType,
+        schema: str | StructType | type[Any],
+        returns: str | StructType | type[Any],
         timestamp: str | None = None,
         order_by: str | Sequence[str] | None = None,
         time_sorted: bool = False,
-        side_outputs: Mapping[str, str | StructType] | None = None,
+        side_outputs: Mapping[str, str | StructType | type[Any]] | None = None,
         processing_time: int | datetime = 0,
     ) -> None:
         check_kind(function, KeyedProcessFunction, others=_OTHERS)
@@ -111,12 +112,12 @@ class AsyncKeyedHarness(_Harness):
         function: AsyncKeyedProcessFunction,
         *,
         by: str | Sequence[str],
-        schema: str | StructType,
-        returns: str | StructType,
+        schema: str | StructType | type[Any],
+        returns: str | StructType | type[Any],
         timestamp: str | None = None,
         order_by: str | Sequence[str] | None = None,
         time_sorted: bool = False,
-        side_outputs: Mapping[str, str | StructType] | None = None,
+        side_outputs: Mapping[str, str | StructType | type[Any]] | None = None,
         processing_time: int | datetime = 0,
         capacity: int = 100,
         timeout: Duration | Timeout | None = None,

@@ -11,7 +11,9 @@ from __future__ import annotations
 import array
 import datetime
 import decimal
+import enum
 import struct
+import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,7 +21,7 @@ from pyspark.sql import types as t
 
 from .._base.spark_versions import sql_type
 from ..errors import EXITS, PillarboxError, error, shown
-from .fields import Place, fields_of, items_of
+from .fields import Getters, Place, fields_of, items_of
 
 Converter = Callable[[Any], Any]
 
@@ -125,6 +127,10 @@ def _float(value: Any) -> float:
 
 
 def _string(value: Any) -> str:
+    if isinstance(value, uuid.UUID):
+        return str(value)
+    if isinstance(value, enum.Enum):
+        value = value.value
     _require(isinstance(value, str))
     value.encode()  # a lone surrogate is no text
     return str.__str__(value)  # str() of an enum would be its name
@@ -286,8 +292,12 @@ def struct_fields(data_type: t.StructType, place: Place) -> Callable[[Any], Sequ
     It raises ``ResultTypeMismatch`` for anything but a struct of these fields.
     """
     names, expected = data_type.names, data_type.simpleString()
+    getters = Getters(names)
 
     def in_order(value: Any) -> Sequence[Any]:
+        getter = getters[type(value)]
+        if getter is not None:
+            return getter(value)
         named = fields_of(value, names, place)
         if named is not None:
             return named

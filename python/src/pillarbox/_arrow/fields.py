@@ -8,8 +8,9 @@ only a key that is nearly the name of a missing field is an error.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from pyspark.sql import Row
@@ -38,15 +39,50 @@ class Place:
         return dataclasses.replace(self, path=f"{self.path}.{name}" if self.path else name)
 
 
+def is_model(kind: type) -> bool:
+    """Return True for a model of pydantic 2, which is not imported."""
+    fields = getattr(kind, "model_fields", None)
+    return isinstance(fields, dict) and hasattr(kind, "__pydantic_validator__")
+
+
+def attributes_of(kind: type) -> list[str] | None:
+    """Return the fields of a dataclass or a model of pydantic; None for other classes."""
+    if dataclasses.is_dataclass(kind):
+        return [field.name for field in dataclasses.fields(kind)]
+    models: Any = kind
+    return list(models.model_fields) if is_model(kind) else None
+
+
+class Getters(dict[type, "Callable[[Any], tuple[Any, ...]] | None"]):
+    """By class, the function from its objects to the values of ``names``, made once.
+
+    It is None for classes whose objects don't have exactly these attributes as fields.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+
+    def __missing__(self, kind: type) -> Callable[[Any], tuple[Any, ...]] | None:
+        held, names = attributes_of(kind), self._names
+        getter = None
+        if names and held is not None and sorted(held) == sorted(names):
+            get = attrgetter(*names)
+            getter = get if len(names) > 1 else lambda value: (get(value),)
+        self[kind] = getter
+        return getter
+
+
 def as_mapping(value: Any) -> Mapping[str, Any] | None:
-    """Return the fields of a dict, a ``Row`` with names or a dataclass; None for other values."""
+    """Return the fields of a dict, a ``Row`` with names, a dataclass or a model of pydantic.
+
+    The result is None for other values.
+    """
     if isinstance(value, dict):
         return value
     if isinstance(value, Row) and hasattr(value, "__fields__"):
         return dict(zip(value.__fields__, value, strict=False))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-    return None
+    held = attributes_of(type(value))
+    return None if held is None else {name: getattr(value, name) for name in held}
 
 
 def fields_of(value: Any, names: Sequence[str], place: Place) -> list[Any] | None:

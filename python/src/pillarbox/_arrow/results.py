@@ -14,7 +14,7 @@ from pyspark.sql import types as t
 from .._base.failures import kind_of, message_of
 from ..errors import EXITS, PillarboxError, error, shown
 from .converters import converter, mismatch, null_mismatch
-from .fields import Place, as_mapping, fields_of, items_of
+from .fields import Getters, Place, as_mapping, fields_of, items_of
 from .pieces import ARROWS_MOST, FrameSize, TooMuch, array_of, spans
 from .writers import list_writer
 
@@ -227,7 +227,7 @@ def wrong_shape(expected: str, answer: object, advice: str) -> PillarboxError:
 
 
 def _expected(names: list[str]) -> str:
-    return f"a dict, tuple, Row or dataclass with the columns {', '.join(names)}"
+    return f"a dict, tuple, Row, dataclass or pydantic model with the columns {', '.join(names)}"
 
 
 def row_shape(returns: t.StructType, place: Place) -> Callable[[Any], Sequence[Any]]:
@@ -239,6 +239,7 @@ def row_shape(returns: t.StructType, place: Place) -> Callable[[Any], Sequence[A
 def _many_columns(names: list[str], place: Place) -> Callable[[Any], Sequence[Any]]:
     all_of = itemgetter(*names) if len(names) > 1 else lambda answer: (answer[names[0]],)
     expected = _expected(names)
+    getters = Getters(names)
 
     def values(answer: Any) -> Sequence[Any]:
         if type(answer) is tuple and len(answer) == len(names):
@@ -248,6 +249,9 @@ def _many_columns(names: list[str], place: Place) -> Callable[[Any], Sequence[An
                 return all_of(answer)
             except KeyError:
                 pass
+        getter = getters[type(answer)]
+        if getter is not None:
+            return getter(answer)
         named = fields_of(answer, names, place)
         if named is not None:
             return named
@@ -280,8 +284,12 @@ def _one_column(
     of length one is always the row.
     """
     name, kind = column.name, column.dataType
+    getters = Getters([] if isinstance(kind, t.StructType) and name in kind.names else [name])
 
     def values(answer: Any) -> Sequence[Any]:
+        getter = getters[type(answer)]
+        if getter is not None:
+            return getter(answer)
         named = None if type(answer) in _SCALARS else as_mapping(answer)
         if named is not None:
             wraps = list(named) == [name] if isinstance(kind, _CAN_BE_NAMED) else True

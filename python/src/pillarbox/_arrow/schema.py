@@ -11,6 +11,7 @@ from pyspark.sql.types import DataType, IntegerType, LongType, StringType, Struc
 from .._base.checks import check_text
 from .._base.spark_versions import in_utc
 from ..errors import PillarboxError, error, shown
+from .classes import NoColumn, is_record, mapped_class
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,7 +28,7 @@ ERROR_TYPE = StructType(
 
 
 def parse_returns(returns: object, spark: SparkSession, option: str = "returns") -> StructType:
-    """Return the schema that ``option`` gives as a DDL string or StructType.
+    """Return the schema that ``option`` gives as a DDL string, StructType or class.
 
     A DDL string is read by the parser of ``spark``. Raises ``InvalidSchema`` for other values, and
     for columns that can't travel as Arrow.
@@ -48,8 +49,13 @@ def as_nullable(schema: StructType) -> StructType:
 def _parsed(returns: object, spark: Any, option: str) -> DataType:
     if isinstance(returns, StructType):
         return returns
+    if isinstance(returns, type) and is_record(returns):
+        try:
+            return mapped_class(returns).data_type
+        except NoColumn as problem:
+            raise _invalid(returns, option, str(problem)) from None
     if not isinstance(returns, str) or not returns.strip():
-        raise _invalid(returns, option, "it is neither")
+        raise _invalid(returns, option, "it is none of these")
     check_text(option, returns, '"price double"')
     try:
         parsed: DataType = spark._parse_ddl(returns)

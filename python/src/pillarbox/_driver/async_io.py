@@ -56,7 +56,7 @@ def async_io(
     df: DataFrame,
     function: Function,
     *,
-    returns: StructType | str,
+    returns: StructType | str | type[Any],
     inputs: str | Sequence[str] | None = None,
     explode: bool = False,
     batch_size: int | BatchSize | None = None,
@@ -99,8 +99,9 @@ def async_io(
 
     Parameters
     ----------
-    returns: the new columns, as a DDL string or StructType. One that is NOT NULL refuses null,
-        also that of no match; in the output it still is nullable unless on_error is "raise".
+    returns: the new columns, as a DDL string, a StructType, or a class whose annotations they
+        follow: a dataclass, NamedTuple, TypedDict or pydantic model. One that is NOT NULL refuses
+        null, also that of no match; in the output it still is nullable unless on_error is "raise".
     inputs: the columns that the function sees; all by default. Others pass by untouched.
     explode: whether the function returns a list, of which each element is a row of the output.
     batch_size: the function gets a list of up to so many rows; a :class:`BatchSize` also says how
@@ -174,7 +175,7 @@ def _plan(
     df: DataFrame,
     function: Function,
     resource: Callable[[], Any] | None,
-    returns: StructType | str,
+    returns: StructType | str | type[Any],
     options: AsyncOptions,
     engine: str,
 ) -> DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
 
@@ -121,8 +121,8 @@ def _check_time_sorted(
 
 
 def parse_outputs(
-    returns: StructType | str,
-    side_outputs: Mapping[str, StructType | str] | None,
+    returns: StructType | str | type[Any],
+    side_outputs: Mapping[str, StructType | str | type[Any]] | None,
     case_sensitive: bool,
     spark: SparkSession,
 ) -> tuple[StructType, dict[str, StructType]]:

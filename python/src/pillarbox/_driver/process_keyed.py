@@ -37,12 +37,12 @@ def process_keyed(
     function: KeyedProcessFunction | JvmFunction,
     *,
     by: str | Sequence[str],
-    returns: StructType | str,
+    returns: StructType | str | type[Any],
     inputs: str | Sequence[str] | None = None,
     timestamp: str | None = None,
     order_by: str | Sequence[str] | None = None,
     time_sorted: bool = False,
-    side_outputs: Mapping[str, StructType | str] | None = None,
+    side_outputs: Mapping[str, StructType | str | type[Any]] | None = None,
     initial_state: DataFrame | Mapping[str, DataFrame] | None = None,
     backend: StateBackend | Backend = "rocksdb",
     name: str | None = None,
@@ -62,8 +62,8 @@ def process_keyed(
         name of a Scala or Java ``KeyedProcessFunction``. For calls that are awaited there is
         :func:`process_keyed_async`, for columns :func:`process_keyed_arrow`.
     by: the key column, or several. Null is a key like any other.
-    returns: the columns of the rows that come out; the input's columns are not among them unless
-        the function emits them.
+    returns: the columns of the rows that come out, as in :func:`async_io`; the input's columns are
+        not among them unless the function emits them.
     inputs: the columns that the function sees; all by default.
     timestamp: the column with a row's event time, for ``ctx.timestamp``, event-time TTL and
         time_sorted; by default that of the watermark.
@@ -112,12 +112,12 @@ def process_keyed_async(
     function: AsyncKeyedProcessFunction,
     *,
     by: str | Sequence[str],
-    returns: StructType | str,
+    returns: StructType | str | type[Any],
     inputs: str | Sequence[str] | None = None,
     timestamp: str | None = None,
     order_by: str | Sequence[str] | None = None,
     time_sorted: bool = False,
-    side_outputs: Mapping[str, StructType | str] | None = None,
+    side_outputs: Mapping[str, StructType | str | type[Any]] | None = None,
     initial_state: DataFrame | Mapping[str, DataFrame] | None = None,
     capacity: int = 100,
     timeout: Duration | Timeout | None = None,
@@ -175,7 +175,7 @@ def process_keyed_arrow(
     function: ArrowKeyedProcessFunction,
     *,
     by: str | Sequence[str],
-    returns: StructType | str,
+    returns: StructType | str | type[Any],
     inputs: str | Sequence[str] | None = None,
     timestamp: str | None = None,
     order_by: str | Sequence[str] | None = None,
@@ -213,8 +213,8 @@ class _Asked:
 
     function: Any
     form: str
-    returns: StructType | str
-    side_outputs: Mapping[str, StructType | str] | None = None
+    returns: StructType | str | type[Any]
+    side_outputs: Mapping[str, StructType | str | type[Any]] | None = None
     calls: CallOptions | None = None
 
 

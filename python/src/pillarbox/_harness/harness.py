@@ -6,10 +6,11 @@ import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql import types as t
 
+from .._arrow.classes import is_record, mapped_type
 from .._arrow.ddl import parse_columns
 from .._arrow.fields import Place
 from .._arrow.row_class import row_class
@@ -38,12 +39,12 @@ class HarnessOptions:
     """The options of both kinds of harness, which document them."""
 
     by: str | Sequence[str]
-    schema: str | t.StructType
-    returns: str | t.StructType
+    schema: str | t.StructType | type[Any]
+    returns: str | t.StructType | type[Any]
     timestamp: str | None
     order_by: str | Sequence[str] | None
     time_sorted: bool
-    side_outputs: Mapping[str, str | t.StructType] | None
+    side_outputs: Mapping[str, str | t.StructType | type[Any]] | None
     processing_time: int | datetime
 
 
@@ -329,8 +330,12 @@ def _up(micros: int | None) -> int:
     return -(-micros // 1000)
 
 
-def _columns(columns: str | t.StructType, option: str) -> t.StructType:
-    return columns if isinstance(columns, t.StructType) else parse_columns(columns, option)
+def _columns(columns: str | t.StructType | type[Any], option: str) -> t.StructType:
+    if is_record(columns):
+        columns = cast(t.StructType, mapped_type(columns, option).data_type)
+    if isinstance(columns, t.StructType):
+        return columns
+    return parse_columns(cast(str, columns), option)
 
 
 def _key_reader(columns: t.StructType, by: tuple[str, ...]) -> Any:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql.types import DataType
-
-from .._arrow.ddl import parse_type
+from .._arrow.classes import Mapped, mapped_type
 from .._arrow.fields import Place
 from .._arrow.schema import check_type
 from .._base.checks import check_name, invalid
@@ -92,10 +90,12 @@ class StateRegistry:
         if parsed_ttl and parsed_ttl.time_domain == "event_time" and not self._event_time:
             raise error("TTL_WITHOUT_WATERMARK", state=name)
         option, place = f"state {name}", Place(name, "STATE_TYPE_MISMATCH")
-        value = ValueType(_parsed(type, option), place.inside(_ELEMENT.get(kind, "")))
+        mapped = _mapped(type, option)
+        inside = place.inside(_ELEMENT.get(kind, ""))
+        value = ValueType(mapped.data_type, inside, mapped.make)
         keys = None
         if kind == "map":
-            parsed = _parsed(key_type, option)
+            parsed = _mapped(key_type, option, is_key=True).data_type
             if not is_hashable(parsed):
                 raise error("MAP_KEY_TYPE", state=name, data_type=parsed.simpleString())
             keys = KeyType(parsed, place.inside("{key}"))
@@ -105,10 +105,13 @@ class StateRegistry:
 _ELEMENT = {"list": "[]", "map": "{value}"}
 
 
-def _parsed(type: Any, place: str) -> DataType:
-    parsed = parse_type(type, place)
-    check_type(parsed, place, "the state")
-    return parsed
+def _mapped(type: Any, place: str, *, is_key: bool = False) -> Mapped:
+    mapped = mapped_type(type, place)
+    if is_key and mapped.make is not None:
+        reason = "the keys of a map are no objects of a class"
+        raise error("INVALID_TYPE", option=place, value=shown(type), reason=reason)
+    check_type(mapped.data_type, place, "the state")
+    return mapped
 
 
 def _check_fold(name: str, kind: str, fold: Any) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from .surface import AggregatingState, ListState, MapState, ReducingState, ValueState
 from .ttl import StateTtl
-from .typevars import In, Out
+from .typevars import In, Object, Out
 
 IntNames = Literal["tinyint", "byte", "smallint", "short", "int", "integer", "bigint", "long"]
 FloatNames = Literal["float", "real", "double"]
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     Dates = Literal["date"] | t.DateType
     DateTimes = DateTimeNames | t.TimestampType | t.TimestampNTZType
     AnyType = str | t.DataType
+    GivenType = AnyType | type[Any]
 
 Ttl = StateTtl | str | timedelta | None
 
@@ -37,7 +38,9 @@ Ttl = StateTtl | str | timedelta | None
 class OpenContext:
     """The context of ``open``, which returns state handles. There is no key yet.
 
-    A type is a Spark type, as DDL or as a ``DataType``. Type checkers know what the simple ones
+    A type is a Spark type, as DDL or as a ``DataType``, or a class as in ``returns`` of
+    :func:`async_io`: the state then takes and gives back objects of it, a new one at each read. The
+    keys of a map are of no class. Type checkers know what the simple ones
     hold, such as "bigint"; handles of others are ``Any`` to them, unless they are annotated, as in
     ``self.tags: pb.ValueState[list[str]] = ctx.value_state("tags", "array<string>")``.
 
@@ -73,8 +76,12 @@ class OpenContext:
         self, name: str, type: DateTimes, *, ttl: Ttl = None
     ) -> ValueState[datetime]: ...
     @overload
+    def value_state(
+        self, name: str, type: type[Object], *, ttl: Ttl = None
+    ) -> ValueState[Object]: ...
+    @overload
     def value_state(self, name: str, type: AnyType, *, ttl: Ttl = None) -> ValueState[Any]: ...
-    def value_state(self, name: str, type: AnyType, *, ttl: Ttl = None) -> Any:
+    def value_state(self, name: str, type: GivenType, *, ttl: Ttl = None) -> Any:
         """Declare one value a key."""
         return self._declare(name, "value", type, ttl=ttl)
 
@@ -95,8 +102,12 @@ class OpenContext:
     @overload
     def list_state(self, name: str, type: DateTimes, *, ttl: Ttl = None) -> ListState[datetime]: ...
     @overload
+    def list_state(
+        self, name: str, type: type[Object], *, ttl: Ttl = None
+    ) -> ListState[Object]: ...
+    @overload
     def list_state(self, name: str, type: AnyType, *, ttl: Ttl = None) -> ListState[Any]: ...
-    def list_state(self, name: str, type: AnyType, *, ttl: Ttl = None) -> Any:
+    def list_state(self, name: str, type: GivenType, *, ttl: Ttl = None) -> Any:
         """Declare a list a key."""
         return self._declare(name, "list", type, ttl=ttl)
 
@@ -150,10 +161,22 @@ class OpenContext:
     ) -> MapState[str, Any]: ...
     @overload
     def map_state(
+        self, name: str, key_type: Ints, value_type: type[Object], *, ttl: Ttl = None
+    ) -> MapState[int, Object]: ...
+    @overload
+    def map_state(
+        self, name: str, key_type: Strings, value_type: type[Object], *, ttl: Ttl = None
+    ) -> MapState[str, Object]: ...
+    @overload
+    def map_state(
+        self, name: str, key_type: AnyType, value_type: type[Object], *, ttl: Ttl = None
+    ) -> MapState[Any, Object]: ...
+    @overload
+    def map_state(
         self, name: str, key_type: AnyType, value_type: AnyType, *, ttl: Ttl = None
     ) -> MapState[Any, Any]: ...
     def map_state(
-        self, name: str, key_type: AnyType, value_type: AnyType, *, ttl: Ttl = None
+        self, name: str, key_type: AnyType, value_type: GivenType, *, ttl: Ttl = None
     ) -> Any:
         """Declare a map a key. Keys may have any type with equality, so no map."""
         return self._declare(name, "map", value_type, key_type=key_type, ttl=ttl)
@@ -207,10 +230,19 @@ class OpenContext:
     ) -> ReducingState[datetime]: ...
     @overload
     def reducing_state(
+        self,
+        name: str,
+        type: type[Object],
+        function: Callable[[Object, Object], Object],
+        *,
+        ttl: Ttl = None,
+    ) -> ReducingState[Object]: ...
+    @overload
+    def reducing_state(
         self, name: str, type: AnyType, function: Callable[[Any, Any], Any], *, ttl: Ttl = None
     ) -> ReducingState[Any]: ...
     def reducing_state(
-        self, name: str, type: AnyType, function: Callable[[Any, Any], Any], *, ttl: Ttl = None
+        self, name: str, type: GivenType, function: Callable[[Any, Any], Any], *, ttl: Ttl = None
     ) -> Any:
         """Declare the result of ``function(a, b)`` over all added values."""
         return self._declare(name, "reducing", type, fold=function, ttl=ttl)
@@ -218,7 +250,7 @@ class OpenContext:
     def aggregating_state(
         self,
         name: str,
-        accumulator_type: AnyType,
+        accumulator_type: GivenType,
         function: AggregateFunction[In, Any, Out],
         *,
         ttl: Ttl = None,

@@ -54,7 +54,8 @@ class State:
     def __init__(self, declaration: Declaration, at: KeyedContext) -> None:
         self.declaration = declaration
         self._at = at
-        self._policy = None if declaration.ttl is None else TtlPolicy(declaration.ttl, at)
+        ttl, make = declaration.ttl, declaration.type.make
+        self._policy = None if ttl is None else TtlPolicy(ttl, at, make)
         self._cells: Any = None
         self._stamps: Any = None
         self._loads: list[Load] = []

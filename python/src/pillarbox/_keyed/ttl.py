@@ -85,14 +85,17 @@ class Clock(Protocol):
 class TtlPolicy:
     """The decisions of one TTL over timestamps; ``at`` has the clocks.
 
+    ``make`` turns a stored value into the one that ``on_expire`` is given, where they differ.
+
     A timestamp of ``UNKNOWN`` means that no time was known at the write. Such a value counts as
     written at the first known watermark, or else at its first read with a known time.
     """
 
-    __slots__ = ("_at", "_on_expire", "event", "renews", "returns_expired", "ttl")
+    __slots__ = ("_at", "_make", "_on_expire", "event", "renews", "returns_expired", "ttl")
 
-    def __init__(self, ttl: StateTtl, at: Clock) -> None:
+    def __init__(self, ttl: StateTtl, at: Clock, make: Callable[[Any], Any] | None = None) -> None:
         self._at: Any = at
+        self._make = make
         self.ttl = ttl._ms
         self.event = ttl.time_domain == "event_time"
         self._on_expire = ttl.on_expire
@@ -140,7 +143,8 @@ class TtlPolicy:
     def tell(self, value: Any, map_key: Any = None) -> None:
         """Call ``on_expire``, if there is one, for a value of the current key."""
         if self._on_expire is not None:
-            self._on_expire(self._at.key, map_key, value)
+            told = value if self._make is None else self._make(value)
+            self._on_expire(self._at.key, map_key, told)
 
     def _record(self) -> Any:
         # The timestamp of a processing-time timer is of another clock.

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     In = TypeVar("In", default=Any)
     Accumulator = TypeVar("Accumulator", default=Any)
     Out = TypeVar("Out", default=Any)
+    Object = TypeVar("Object")
 else:
     from typing import TypeVar
 
-    Key, In, Accumulator, Out = map(TypeVar, ("Key", "In", "Accumulator", "Out"))
+    _NAMES = ("Key", "In", "Accumulator", "Out", "Object")
+    Key, In, Accumulator, Out, Object = map(TypeVar, _NAMES)

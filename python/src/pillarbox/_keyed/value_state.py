@@ -112,7 +112,11 @@ class ReducingCells(CellState, ReducingState[Any]):
             self._refuse_none("an element")
         value = self._accept(value)
         current = self._read()
-        self._write(value if current is None else self.declaration.fold(current, value))
+        if current is None:
+            self._write(value)
+            return
+        copy = self._copy
+        self._write(self.declaration.fold(current, value if copy is None else copy(value)))
 
 
 class AggregatingCells(CellState, AggregatingState[Any, Any]):

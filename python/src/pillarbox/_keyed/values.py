@@ -42,15 +42,17 @@ class ValueType:
     """One type of state value. ``place`` names the state in errors.
 
     ``accept(value)`` returns the canonical value or raises ``ResultTypeMismatch``. ``copy(value)``
-    returns a copy that the caller may change; it is None where values are immutable.
+    returns a copy that the caller may change; it is None where values are immutable. Where the type
+    is a class, ``make`` makes its objects of stored values, and is the copy.
     """
 
-    def __init__(self, data_type: t.DataType, place: Place) -> None:
+    def __init__(self, data_type: t.DataType, place: Place, make: Function | None = None) -> None:
         self.data_type = data_type
         self.place = place
         self.is_plain = not isinstance(data_type, t.StructType)
         self.accept = _accept(data_type, place)
-        self.copy = _copier(data_type)
+        self.make = make
+        self.copy = make or _copier(data_type)
 
     @property
     def wire_type(self) -> t.StructType:
