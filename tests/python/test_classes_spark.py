@@ -37,6 +37,10 @@ class Model(pydantic.BaseModel):
     old: list[int]
 
 
+class Small(pydantic.BaseModel):
+    n: int = pydantic.Field(lt=2)
+
+
 KINDS: Any = pytest.mark.parametrize("kind", [Seen, Keys, Model])
 TYPES = "struct<k:string,n:bigint,old:array<bigint>>"
 
@@ -120,9 +124,6 @@ def test_process_keyed_arrow(df: DataFrame) -> None:
 
 
 def test_what_pydantic_refuses_is_the_rows_error(df: DataFrame) -> None:
-    class Small(pydantic.BaseModel):
-        n: int = pydantic.Field(lt=2)
-
     async def ask(row: Any) -> Any:
         return Small(n=row.v)
 

@@ -71,7 +71,7 @@ def test_the_code_of_a_page_prints_what_the_page_says(
     for block in blocks(page):
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(block["code"], str(page), "exec"), namespace)
+            exec(compile(block["code"], str(page), "exec", dont_inherit=True), namespace)
         if block["output"] is not None:
             said = without_trailing_space(block["output"])
             assert without_trailing_space(printed.getvalue()) == said, block["code"]

@@ -9,7 +9,10 @@ rule; ``-`` stands for a type checker that does not find it. Nothing else gives 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, TypedDict
 
+from pydantic import BaseModel
 from pyspark.sql import DataFrame, Row, SparkSession
 
 import pillarbox as pb
@@ -52,7 +55,7 @@ class Sums(pb.KeyedProcessFunction):
         self.most = ctx.reducing_state("most", "int", max)
         self.row: pb.ValueState[Row] = ctx.value_state("row", "a int, b string")
         self.text: pb.ValueState[str] = ctx.value_state("n", "int")  # found: assignment reportAttributeAccessIssue
-        ctx.value_state("other", int)  # found: call-overload reportCallIssue,reportArgumentType
+        ctx.value_state("other", int)  # found: type-var reportCallIssue,reportArgumentType
         ctx.value_state("other", "int", ttl=5)  # found: call-overload reportCallIssue,reportArgumentType
         ctx.valu_state("other", "int")  # found: attr-defined reportAttributeAccessIssue
         ctx.reducing_state("least", "int", lambda a: a)  # found: arg-type,misc reportCallIssue,reportArgumentType
@@ -125,3 +128,53 @@ def keyed(df: DataFrame) -> None:
     pb.process_keyd(df, Sums(), by="a", returns="a int")  # found: attr-defined reportAttributeAccessIssue
     # PySpark types the arguments of transform as Any: nobody sees this one.
     df.transform(pb.process_keyed, Sums(), bye="account", returns="account string")
+
+
+@dataclass
+class Price:
+    amount: float
+
+
+class Keys(TypedDict):
+    amount: float
+
+
+class Model(BaseModel):
+    amount: float
+
+
+class Named(NamedTuple):
+    amount: float
+
+
+class Objects(pb.KeyedProcessFunction):
+    def open(self, ctx: pb.OpenContext) -> None:
+        self.last = ctx.value_state("last", Price)
+        self.keys = ctx.list_state("keys", Keys)
+        self.named = ctx.map_state("named", "string", Price)
+        self.most = ctx.reducing_state("most", Price, lambda a, b: a if a.amount > b.amount else b)
+        self.model = ctx.value_state("model", Model)
+        self.pair = ctx.value_state("pair", Named)
+        ctx.map_state("by_price", Price, "string")  # found: call-overload reportCallIssue,reportArgumentType
+        ctx.value_state("last", 5)  # found: call-overload reportCallIssue,reportArgumentType
+
+    def process(self, row: Row, ctx: pb.Context[str]) -> Iterator[Price]:
+        self.last.update(Price(1.0))
+        self.last.update("1.0")  # found: arg-type reportArgumentType
+        self.last.value().amount  # found: union-attr reportOptionalMemberAccess
+        self.keys.add({"amount": 1.0})
+        self.keys.add(Price(1.0))  # found: arg-type reportArgumentType
+        self.named.put(1, Price(1.0))  # found: arg-type reportArgumentType
+        self.most.add(1.0)  # found: arg-type reportArgumentType
+        self.model.update(Model(amount=1.0))
+        self.pair.update(Named(1.0))
+        self.model.update(Named(1.0))  # found: arg-type reportArgumentType
+        yield from self.named.values()
+
+
+def classes(df: DataFrame) -> None:
+    pb.async_io(df, price, returns=Price)
+    pb.async_io(df, price, returns=Keys)
+    pb.async_io(df, price, returns=Model)
+    pb.async_io(df, price, returns=5)  # found: arg-type reportArgumentType
+    pb.process_keyed(df, Objects(), by="k", returns=Price, side_outputs={"x": Keys, "y": "z int"})

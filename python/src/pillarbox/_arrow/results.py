@@ -287,10 +287,12 @@ def _one_column(
     getters = Getters([] if isinstance(kind, t.StructType) and name in kind.names else [name])
 
     def values(answer: Any) -> Sequence[Any]:
+        if type(answer) in _SCALARS:
+            return (answer,)
         getter = getters[type(answer)]
         if getter is not None:
             return getter(answer)
-        named = None if type(answer) in _SCALARS else as_mapping(answer)
+        named = as_mapping(answer)
         if named is not None:
             wraps = list(named) == [name] if isinstance(kind, _CAN_BE_NAMED) else True
             inside = isinstance(kind, t.StructType) and name in kind.names
