@@ -63,6 +63,34 @@ class Endless:
     inner: list[Endless]
 
 
+@dataclasses.dataclass(kw_only=True, frozen=True, slots=True)
+class ByKeyword:
+    n: int
+    colour: Colour = Colour.RED
+
+
+@dataclasses.dataclass
+class Computed:
+    n: int
+    twice: int = dataclasses.field(init=False)
+
+    def __post_init__(self) -> None:
+        self.twice = 2 * self.n
+
+
+class Nested(pydantic.BaseModel):
+    n: int = pydantic.Field(alias="N")
+    inner: list[ByKeyword] | None = None
+    by_colour: dict[Colour, Model | None] = pydantic.Field(default_factory=dict)
+
+
+OBJECTS = [
+    ByKeyword(n=1),
+    Computed(1),
+    Nested(N=1),
+    Nested(N=1, inner=[ByKeyword(n=2)], by_colour={Colour.RED: Model(amount=Decimal("1.50"))}),
+]
+
 NAMES = {
     **{one.__name__: one for one in (Colour, Place, date, datetime, timedelta, Decimal, UUID)},
     **{"Literal": Literal, "Optional": Optional, "Annotated": Annotated, "ShortType": ShortType},
@@ -111,6 +139,34 @@ def test_all_kinds_of_classes(kind):
     read = state.copy(state.accept(value))
     assert read == value
     assert type(read) is type(value)
+
+
+@pytest.mark.parametrize("value", OBJECTS)
+def test_objects_of_odd_classes_come_back(value):
+    mapped = mapped_class(type(value))
+    assert not encoded(mapped.data_type, [value]).mismatches
+    state = ValueType(mapped.data_type, Path("s"), mapped.make)
+    assert state.copy(state.accept(value)) == value
+
+
+def test_an_object_without_one_of_its_fields_is_told():
+    broken = Price(Decimal(1), None)
+    del broken.amount
+    mapped = mapped_class(Price)
+    assert len(encoded(mapped.data_type, [broken]).mismatches) == 1
+    flat = mapped_class(Place)
+    place = Place("Oslo")
+    del place.city
+    with pytest.raises(pb.ResultTypeMismatch):
+        ValueType(flat.data_type, Path("s")).accept(place)
+
+
+def test_exploded_objects():
+    schema = mapped_class(Price).data_type
+    arrow = to_arrow_schema(schema, **in_utc(to_arrow_schema))
+    answer = [Price(Decimal(1), None), Price(Decimal(2), "b")]
+    made = ResultEncoder(schema, arrow, explode=True).encode([answer, []])
+    assert (made.counts, made.batch.num_rows) == ([2, 0], 2)
 
 
 def test_what_may_be_null_inside():

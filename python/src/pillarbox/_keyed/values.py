@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql import types as t
 
 from .._arrow.converters import converter
-from .._arrow.fields import Place
+from .._arrow.fields import Getters, Place
 from .._arrow.row_class import row_class
 from .local_times import distinct, local_time
 
@@ -116,7 +116,7 @@ def _integers(limit: int, strict: Function) -> Function:
 
 
 def _flat_structs(data_type: t.StructType, strict: Function) -> Function:
-    """Accept tuples of unchanged fields without a conversion of each field."""
+    """Accept tuples and objects of unchanged fields without a conversion of each field."""
     kinds = [_class_of(field.dataType) for field in data_type.fields]
     if None in kinds:
         return strict
@@ -127,18 +127,26 @@ def _flat_structs(data_type: t.StructType, strict: Function) -> Function:
     ]
     texts = [index for index, kind in enumerate(kinds) if kind is str]
     make, new = row_class(tuple(data_type.names)), tuple.__new__
+    getters = Getters(data_type.names)
 
-    def accept(value: Any) -> Any:
+    def accept(given: Any) -> Any:
+        value = given
         if value.__class__ is not tuple and value.__class__ is not make:
-            return strict(value)
+            getter = getters[type(value)]
+            if getter is None:
+                return strict(given)
+            try:
+                value = getter(value)
+            except Exception:  # a field was deleted: the strict way tells the object
+                return strict(given)
         if list(map(type, value)) != kinds:
-            return strict(value)
+            return strict(given)
         for index, lowest, limit in limits:
             if not lowest <= value[index] < limit:
-                return strict(value)
+                return strict(given)
         for index in texts:
             if not value[index].isascii():  # a lone surrogate is no text
-                return strict(value)
+                return strict(given)
         return new(make, value)
 
     return accept
