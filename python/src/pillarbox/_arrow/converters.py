@@ -127,13 +127,20 @@ def _float(value: Any) -> float:
 
 
 def _string(value: Any) -> str:
+    if value.__class__ is not str:
+        value = _text(value)
+    value.encode()  # a lone surrogate is no text
+    return str.__str__(value)  # str() of an enum would be its name
+
+
+def _text(value: Any) -> str:
+    """Return the text that a UUID or a member of an ``Enum`` stands for, or a subclass of str."""
     if isinstance(value, uuid.UUID):
         return str(value)
     if isinstance(value, enum.Enum):
         value = value.value
     _require(isinstance(value, str))
-    value.encode()  # a lone surrogate is no text
-    return str.__str__(value)  # str() of an enum would be its name
+    return value  # type: ignore[no-any-return]
 
 
 def _binary(value: Any) -> bytes:
