@@ -46,12 +46,14 @@ class NoColumn(Exception):
 class Mapped(NamedTuple):
     """The column of an annotation.
 
-    ``make`` turns a stored value (not None) into what the annotation says, in a copy that the
-    caller may change; it is None where the stored value is that itself.
+    All columns, fields, elements and values may be null, so that None says "no match", as under
+    DDL. ``or_none`` is True for ``T | None``. ``make`` turns a stored value (not None) into what
+    the annotation says, in a copy that the caller may change; it is None where the stored value
+    is that itself.
     """
 
     data_type: t.DataType
-    nullable: bool = False
+    or_none: bool = False
     make: Make | None = None
 
 
@@ -101,10 +103,7 @@ def _struct(kind: type, path: str, around: tuple[type, ...]) -> Mapped:
         place = f"{path}.{name}" if path else name
         fields[name] = _mapped(annotation, place, (*around, kind))
     absent = _may_be_absent(kind, found)
-    columns = [
-        t.StructField(name, one.data_type, one.nullable or name in absent)
-        for name, one in fields.items()
-    ]
+    columns = [t.StructField(name, one.data_type) for name, one in fields.items()]
     return Mapped(t.StructType(columns), make=_maker(kind, fields, absent))
 
 
@@ -193,22 +192,22 @@ def _annotated(parts: Sequence[Any], path: str, around: tuple[type, ...]) -> Map
         data_type = parse_type(given, path)
     except PillarboxError as problem:
         raise NoColumn(f"in its field {path}, {problem.parameters['reason']}") from None
-    nullable = type(None) in typing.get_args(annotation)
+    or_none = type(None) in typing.get_args(annotation)
     is_flat = not isinstance(data_type, (t.ArrayType, t.MapType, t.StructType, t.UserDefinedType))
-    return Mapped(data_type, nullable, None if is_flat else copy.deepcopy)
+    return Mapped(data_type, or_none, None if is_flat else copy.deepcopy)
 
 
 def _optional(annotation: Any, parts: Sequence[Any], path: str, around: Any) -> Mapped:
     others = [part for part in parts if part is not type(None)]
     if len(others) != 1:
         raise _no_column(annotation, path)
-    return _mapped(others[0], path, around)._replace(nullable=True)
+    return _mapped(others[0], path, around)._replace(or_none=True)
 
 
 def _list(element: Mapped) -> Mapped:
     make = element.make and _unless_none(element.make)
     return Mapped(
-        t.ArrayType(element.data_type, element.nullable),
+        t.ArrayType(element.data_type),
         make=(lambda values: [make(one) for one in values]) if make else list,
     )
 
@@ -216,12 +215,12 @@ def _list(element: Mapped) -> Mapped:
 def _dict(parts: Sequence[Any], path: str, around: tuple[type, ...]) -> Mapped:
     key = _mapped(parts[0], f"{path}{{key}}", around)
     item = _mapped(parts[1], f"{path}{{value}}", around)
-    if key.nullable:
+    if key.or_none:
         raise NoColumn(f"its field {path} has keys that may be None, which a map can't have")
     make_key, make_item = key.make or _same, _unless_none(item.make) if item.make else _same
     is_same = key.make is None and item.make is None
     return Mapped(
-        t.MapType(key.data_type, item.data_type, item.nullable),
+        t.MapType(key.data_type, item.data_type),
         make=dict
         if is_same
         else lambda pairs: {make_key(one): make_item(other) for one, other in pairs.items()},
