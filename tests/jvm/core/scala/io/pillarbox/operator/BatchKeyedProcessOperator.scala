@@ -46,7 +46,7 @@ final class BatchKeyedProcessOperator[K, IN, OUT](
 
   override def endInput(): Unit = {
     clock.processingTime = processingTime.currentProcessingTime
-    while (schedule.step() != KeyedSchedule.Done) {}
+    while (schedule.step()) {}
   }
 
   override def snapshot(): OperatorSnapshot = throw unsupported("take a snapshot")

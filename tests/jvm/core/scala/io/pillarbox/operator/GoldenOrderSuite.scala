@@ -54,12 +54,11 @@ class GoldenOrderSuite extends AnyFunSuite with RocksDBFixture {
     assert(groups.flatten.count(_.timeSorted) > 40 && groups.flatten.count(!_.timeSorted) > 40)
   }
 
-  for ((name, backend, queues) <- backends; refuses <- Seq(false, true)) {
-    val title = s"$name${if (refuses) ", a target that refuses at random" else ""}"
+  for ((name, backend, queues) <- backends) {
 
-    test(s"streams, $title") {
+    test(s"streams, $name") {
       groups.foreach { cases =>
-        val run = new Run(cases, backend, refuses)
+        val run = new Run(cases, backend)
         try {
           run.stream(queues())
           assertSame(run.told, cases.map(one => one.name -> one.stream))
@@ -68,9 +67,9 @@ class GoldenOrderSuite extends AnyFunSuite with RocksDBFixture {
       }
     }
 
-    test(s"batches, $title") {
+    test(s"batches, $name") {
       groups.foreach { cases =>
-        val run = new Run(cases, backend, refuses)
+        val run = new Run(cases, backend)
         try {
           run.batch()
           assertSame(run.told, cases.map(one => one.name -> one.batch))
@@ -98,7 +97,7 @@ class GoldenOrderSuite extends AnyFunSuite with RocksDBFixture {
             }
           )
         }
-        val run = new Run(rows, backends.head._2, refuses = false)
+        val run = new Run(rows, backends.head._2)
         try {
           run.stream(TimerQueues.Heap)
           run.told
@@ -144,8 +143,7 @@ private object GoldenOrderSuite {
   /** Runs the cases of one order and clock, a key each. */
   final class Run(
       cases: Seq[GoldenCase],
-      makeBackend: EventClock => KeyedStateBackend[String],
-      refuses: Boolean
+      makeBackend: EventClock => KeyedStateBackend[String]
   ) extends AutoCloseable {
     private val timeSorted = cases.head.timeSorted
     private val clock = new EventClock
@@ -153,7 +151,6 @@ private object GoldenOrderSuite {
     private val function = new GoldenFunction(cases)
     private val told_ = mutable.LinkedHashMap.empty[String, mutable.ArrayBuffer[String]]
     private var timers: PolledTimerService[String] = _
-    private val random = new Random(cases.size.toLong)
 
     def told: Seq[(String, Seq[String])] =
       cases.map(one => one.name -> told_.get(one.name).fold(Seq.empty[String])(_.toSeq))
@@ -231,8 +228,7 @@ private object GoldenOrderSuite {
     private def open(): KeyedTarget[String, Item] = {
       val states = new FunctionStates[String]("keyed", backend, identity)
       function.open(states)
-      val target = new FunctionTarget(function, states, backend, timers, clock, new Told, View)
-      if (refuses) new Refusing(target, random) else target
+      new FunctionTarget(function, states, backend, timers, clock, new Told, View)
     }
 
     private def start(): Unit = cases.foreach { one =>
@@ -245,7 +241,7 @@ private object GoldenOrderSuite {
       }
     }
 
-    private def run(order: KeyedSchedule): Unit = while (order.step() != KeyedSchedule.Done) {}
+    private def run(order: KeyedSchedule): Unit = while (order.step()) {}
 
     private final class Given extends Rows[Item] {
       private var next: Iterator[Item] = Iterator.empty
@@ -276,25 +272,5 @@ private object GoldenOrderSuite {
     override def keyOf(row: Item): String = row.key
     override def key(key: String): String = key
     override def input(row: Item): Row = (row.key, row.ops)
-  }
-
-  /** Takes what it is given at the second or third attempt, and is not settled at once. */
-  private final class Refusing(inner: KeyedTarget[String, Item], random: Random)
-      extends KeyedTarget[String, Item] {
-    private var unsettled = 0
-    private def maybe(take: => Boolean): Boolean = random.nextInt(3) == 0 && {
-      unsettled = 1 + random.nextInt(2)
-      take
-    }
-    override def firesWithin: Boolean = inner.firesWithin
-    override def tryRow(row: Item, time: Long): Boolean = maybe(inner.tryRow(row, time))
-    override def tryRow(key: String, row: Item, time: Long): Boolean = maybe(inner.tryRow(key, row, time))
-    override def tryTimer(timer: Timer[String], horizon: Long): Boolean = maybe(
-      inner.tryTimer(timer, horizon)
-    )
-    override def startKey(key: String): Unit = inner.startKey(key)
-    override def tryEndKey(key: String): Boolean = maybe(inner.tryEndKey(key))
-    override def settle(horizon: Long): Unit = unsettled -= 1
-    override def isSettled: Boolean = unsettled <= 0
   }
 }

@@ -133,7 +133,7 @@ final class KeyedProcessOperator[K, IN, OUT](
   /** Fires what is due. */
   private def fire(): Unit = {
     tellTime()
-    while (schedule.step() != KeyedSchedule.Done) {}
+    while (schedule.step()) {}
     forwardIfNew(highest)
     scheduleWakeUp()
   }

@@ -1,7 +1,6 @@
 package io.pillarbox.operator
 
 import io.pillarbox.api.TimeDomain
-import io.pillarbox.operator.KeyedSchedule._
 import io.pillarbox.timer.{PolledTimerService, Timer}
 
 /**
@@ -14,24 +13,22 @@ private[pillarbox] final class ArrivalOrder[K, R](
     clock: EventClock,
     target: KeyedTarget[K, R]
 ) extends StreamOrder[K, R](timers, clock, target) {
-  private var isPending = false
 
-  override protected def stepRow(): Step =
-    if (!isPending && !rows.advance()) Done
-    else {
+  override protected def stepRow(): Boolean = {
+    val has = rows.advance()
+    if (has) {
       // Set after `advance`, which may run mail of other operators.
       clock.recordTimestamp = rows.time
-      isPending = !target.tryRow(rows.row, rows.time)
-      if (isPending) Refused else Taken
+      target.takeRow(rows.row, rows.time)
     }
+    has
+  }
 
   override protected def leaveRows(watermark: Long): Unit =
     clock.advanceTo(math.max(clock.watermark, watermark))
 
-  override protected def stepEventTime(watermark: Long): Step = {
-    val timer = timers.pollDue(TimeDomain.EVENT_TIME, watermark)
-    if (timer == null) Done else offer(timer, KeyedSchedule.before(timer.timestamp))
-  }
+  override protected def stepEventTime(watermark: Long): Boolean =
+    fire(timers.pollDue(TimeDomain.EVENT_TIME, watermark))
 
   override protected def enter(timer: Timer[K]): Unit = ()
 }

@@ -3,7 +3,6 @@ package io.pillarbox.operator
 import java.util.{ArrayDeque, ArrayList, Comparator}
 
 import io.pillarbox.api.{TimeDomain, TypeSerializer}
-import io.pillarbox.operator.KeyedSchedule._
 import io.pillarbox.timer.{BatchExecutionInternalTimerService, Timer}
 
 /**
@@ -33,6 +32,7 @@ private[pillarbox] final class BatchOrder[K, R](
   private var key: K = _
   private var hasKey = false
   private var isEnding = false
+  private var isFinished = false
 
   /** True if a row has come that the target has not taken. */
   private[operator] var hasRow = false
@@ -40,11 +40,9 @@ private[pillarbox] final class BatchOrder[K, R](
   /** The rows of the key that have one time, and that time. */
   private val here = new ArrayDeque[R]
   private var time = Long.MinValue
-  private var refused: Timer[K] = _
 
-  override def step(): Step =
-    if (refused != null) offer(refused)
-    else if (!here.isEmpty) offerHere()
+  override def step(): Boolean = {
+    if (!here.isEmpty) takeHere()
     else if (isEnding) stepEnd()
     else {
       hasRow = hasRow || rows.advance()
@@ -54,35 +52,36 @@ private[pillarbox] final class BatchOrder[K, R](
       else if (timers.hasKeysToCome) start(timers.nextKeyToCome)
       else finish()
     }
+    !isFinished
+  }
 
-  private def start(next: K): Step = {
+  private def start(next: K): Unit = {
     key = next
     hasKey = true
     clock.advanceTo(Long.MinValue)
     timers.startKey(key)
     target.startKey(key)
-    Taken
   }
 
-  private def stepRow(): Step =
+  private def stepRow(): Unit =
     if (tieOrder != null) stepTime()
     else {
       clock.recordTimestamp = rows.time
-      hasRow = !target.tryRow(key, rows.row, rows.time)
-      if (hasRow) Refused else Taken
+      target.takeRow(key, rows.row, rows.time)
+      hasRow = false
     }
 
-  /** Fires the timers before the time of the current row, then offers the rows of that time. */
-  private def stepTime(): Step = {
+  /** Fires the timers before the time of the current row, then gives the rows of that time. */
+  private def stepTime(): Unit = {
     val due = nextEventTime(KeyedSchedule.before(rows.time))
-    if (due != null) offer(due)
+    if (due != null) fire(due)
     else {
-      takeTies()
-      offerHere()
+      collectTies()
+      takeHere()
     }
   }
 
-  private def takeTies(): Unit = {
+  private def collectTies(): Unit = {
     val all = new ArrayList[R]
     time = rows.time
     while (hasRow && rows.time == time && keys.equal(key, keyOf(rows.row))) {
@@ -93,36 +92,32 @@ private[pillarbox] final class BatchOrder[K, R](
     here.addAll(all)
   }
 
-  private def offerHere(): Step = {
+  private def takeHere(): Unit = {
     clock.watermark = KeyedSchedule.before(time)
     clock.recordTimestamp = time
-    if (target.tryRow(key, here.peek(), time)) {
-      clock.reached = math.max(clock.reached, time)
-      here.poll()
-      Taken
-    } else Refused
+    target.takeRow(key, here.poll(), time)
+    clock.reached = math.max(clock.reached, time)
   }
 
   /** Fires the timers up to the time of the last row, then ends the key. */
-  private def leaveRows(): Step = {
+  private def leaveRows(): Unit = {
     val due = if (tieOrder == null) null else nextEventTime(clock.reached)
-    if (due != null) offer(due)
+    if (due != null) fire(due)
     else {
       isEnding = true
       timers.endKey()
-      Taken
     }
   }
 
-  private def stepEnd(): Step = {
+  private def stepEnd(): Unit = {
     val timer = nextTimer()
-    if (timer != null) offer(timer)
-    else if (target.tryEndKey(key)) {
+    if (timer != null) fire(timer)
+    else {
+      target.endKey(key)
       isEnding = false
       hasKey = false
       timers.dropKey()
-      Taken
-    } else Refused
+    }
   }
 
   private def nextTimer(): Timer[K] = {
@@ -134,19 +129,17 @@ private[pillarbox] final class BatchOrder[K, R](
   private def nextEventTime(until: Long): Timer[K] =
     if (target.firesWithin) null else timers.pollDue(TimeDomain.EVENT_TIME, until)
 
-  private def offer(timer: Timer[K]): Step = {
+  private def fire(timer: Timer[K]): Unit = {
     val isEventTime = timer.kind == TimeDomain.EVENT_TIME
     if (isEventTime) clock.reached = math.max(clock.reached, timer.timestamp)
     clock.watermark = clock.reached
     clock.recordTimestamp = if (isEventTime) timer.timestamp else Output.NoTimestamp
-    val taken = target.tryTimer(timer, KeyedSchedule.before(timer.timestamp))
-    refused = if (taken) null else timer
-    if (taken) Taken else Refused
+    target.takeTimer(timer, KeyedSchedule.before(timer.timestamp))
   }
 
-  private def finish(): Step = {
+  private def finish(): Unit = {
     clock.advanceTo(Long.MinValue)
     target.settle(Long.MinValue)
-    if (target.isSettled) Done else Settling
+    isFinished = true
   }
 }

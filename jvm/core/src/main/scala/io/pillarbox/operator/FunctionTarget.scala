@@ -6,7 +6,7 @@ import io.pillarbox.state.KeyedStateBackend
 import io.pillarbox.timer.{InternalTimerService, Timer}
 
 /**
- * Calls a keyed process function with the right key, timestamp and output. It takes all that it is given. The
+ * Calls a keyed process function with the right key, timestamp and output. The
  * contexts and the collector are made once, not for every row. Mailbox thread only.
  *
  * @param states the states that the function got when it was opened
@@ -33,36 +33,31 @@ private[pillarbox] final class FunctionTarget[K, R, FK, IN, OUT](
 
   override def firesWithin: Boolean = false
 
-  override def tryRow(row: R, time: Long): Boolean = tryRow(view.keyOf(row), row, time)
+  override def takeRow(row: R, time: Long): Unit = takeRow(view.keyOf(row), row, time)
 
-  override def tryRow(key: K, row: R, time: Long): Boolean = {
+  override def takeRow(key: K, row: R, time: Long): Unit = {
     backend.setCurrentKey(key)
     context.timestamp = time
     function.processElement(view.input(row), context, collector)
-    true
   }
 
-  override def tryTimer(timer: Timer[K], horizon: Long): Boolean = {
+  override def takeTimer(timer: Timer[K], horizon: Long): Unit = {
     backend.setCurrentKey(timer.key)
     timerContext.timestamp = timer.timestamp
     timerContext.timeDomain = timer.kind
     output.fired(timer.kind)
     function.onTimer(timer.timestamp, timerContext, collector)
-    true
   }
 
   override def startKey(key: K): Unit = backend.setCurrentKey(key)
 
   /** Removes all that the key holds in the function's states. */
-  override def tryEndKey(key: K): Boolean = {
+  override def endKey(key: K): Unit = {
     backend.setCurrentKey(key)
     states.clear()
-    true
   }
 
   override def settle(horizon: Long): Unit = ()
-
-  override def isSettled: Boolean = true
 
   private class RowContext extends Context[FK] {
     var timestamp: Long = Output.NoTimestamp

@@ -1,7 +1,5 @@
 package io.pillarbox.operator
 
-import io.pillarbox.operator.KeyedSchedule._
-
 /**
  * The order in which a key's rows and timers run, and the watermark that each of them sees. Mailbox thread
  * only.
@@ -16,28 +14,15 @@ import io.pillarbox.operator.KeyedSchedule._
  *   - processing-time timers see the watermark as it stands;
  *   - the watermark that a key sees never falls.
  *
- * Its owner steps it: one event a step, given to the target, which may refuse it.
+ * Its owner steps it: one event a step, given to the target.
  */
 private[pillarbox] trait KeyedSchedule {
-  def step(): Step
+
+  /** Gives the target an event or moves on; returns false if nothing is left to do, as far as is known. */
+  def step(): Boolean
 }
 
 private[pillarbox] object KeyedSchedule {
-
-  /** The outcome of a step. */
-  sealed trait Step
-
-  /** An event was given to the target, or the order moved on: step again. */
-  case object Taken extends Step
-
-  /** The target has no room: step again when it has. */
-  case object Refused extends Step
-
-  /** The target has answers to give before the order can go on: step again when it is settled. */
-  case object Settling extends Step
-
-  /** Nothing is left to do, as far as is known. */
-  case object Done extends Step
 
   /** The last time before `time`; there is none before the earliest. */
   private[operator] def before(time: Long): Long = if (time == Long.MinValue) time else time - 1

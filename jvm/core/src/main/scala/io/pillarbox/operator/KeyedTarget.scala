@@ -6,9 +6,8 @@ import io.pillarbox.timer.Timer
  * Takes the rows and timers of a [[KeyedSchedule]] in the order in which each key has to see them: a
  * function, or frames for a function in another process. Mailbox thread only.
  *
- * The schedule's [[EventClock]] tells the times of what is given. A target answers at once, or later, by
- * mail: it takes what there is room for and refuses the rest, which is offered again. Order is promised for
- * each key, not between keys.
+ * The schedule's [[EventClock]] tells the times of what is given. A target answers at once, or later, at the
+ * latest when it is settled. Order is promised for each key, not between keys.
  */
 private[pillarbox] trait KeyedTarget[K, R] {
 
@@ -18,18 +17,14 @@ private[pillarbox] trait KeyedTarget[K, R] {
    */
   def firesWithin: Boolean
 
-  /**
-   * Takes a row of any key.
-   *
-   * @return false if there is no room: nothing was taken
-   */
-  def tryRow(row: R, time: Long): Boolean
+  /** Takes a row of any key. */
+  def takeRow(row: R, time: Long): Unit
 
   /**
    * Takes a row of a key that the order had to know. The key is valid as long as the row; in a batch, until
    * its end.
    */
-  def tryRow(key: K, row: R, time: Long): Boolean
+  def takeRow(key: K, row: R, time: Long): Unit
 
   /**
    * Takes a timer, which is no longer registered.
@@ -37,21 +32,18 @@ private[pillarbox] trait KeyedTarget[K, R] {
    * @param horizon no event up to this time is still to come, so timers that are set meanwhile and are due by
    *   then can fire
    */
-  def tryTimer(timer: Timer[K], horizon: Long): Boolean
+  def takeTimer(timer: Timer[K], horizon: Long): Unit
 
   /** Begins a key of a batch, whose timers are those that it starts with. */
   def startKey(key: K): Unit
 
   /** Ends the rows of a key of a batch. Its state is dropped when its last timer has fired. */
-  def tryEndKey(key: K): Boolean
+  def endKey(key: K): Unit
 
   /**
-   * Asks to answer what was taken before anything else is given: rows, state and timers as they then are.
+   * Answers what was taken before anything else is given: rows, state and timers as they then are.
    *
    * @param horizon as for a timer
    */
   def settle(horizon: Long): Unit
-
-  /** True if all that was taken is done with. */
-  def isSettled: Boolean
 }

@@ -1,7 +1,6 @@
 package io.pillarbox.operator
 
 import io.pillarbox.api.TimeDomain
-import io.pillarbox.operator.KeyedSchedule._
 import io.pillarbox.timer.{PolledTimerService, Timer}
 
 /**
@@ -18,7 +17,6 @@ private[pillarbox] abstract class StreamOrder[K, R](
   private var stage: Int = Over
   private var watermark = Long.MinValue
   private var processingTime = Long.MinValue
-  private var refused: Timer[K] = _
 
   /**
    * Begins a round, or widens the one in progress.
@@ -32,18 +30,13 @@ private[pillarbox] abstract class StreamOrder[K, R](
     stage = AfterRows
   }
 
-  override final def step(): Step =
-    if (refused != null) offer(refused, KeyedSchedule.before(refused.timestamp))
-    else {
-      val step = stepRow()
-      if (step ne Done) step else stepTimers()
-    }
+  override final def step(): Boolean = stepRow() || stepTimers()
 
-  /** Takes the next row; `Done` if there is none for now. */
-  protected def stepRow(): Step
+  /** Takes the next row; returns false if there is none for now. */
+  protected def stepRow(): Boolean
 
-  /** Offers what is next in event time up to the watermark; `Done` if nothing is. */
-  protected def stepEventTime(watermark: Long): Step
+  /** Gives the target what is next in event time up to the watermark; returns false if nothing is. */
+  protected def stepEventTime(watermark: Long): Boolean
 
   /** Called when the rows are done with: moves the watermark. */
   protected def leaveRows(watermark: Long): Unit
@@ -51,35 +44,38 @@ private[pillarbox] abstract class StreamOrder[K, R](
   /** Sets the watermark that an event-time timer sees. */
   protected def enter(timer: Timer[K]): Unit
 
-  /** Gives a timer to the target, now and at the next steps until it is taken. */
-  protected final def offer(timer: Timer[K], horizon: Long): Step = {
-    if (timer.kind == TimeDomain.EVENT_TIME) {
-      enter(timer)
-      clock.recordTimestamp = timer.timestamp
-    } else clock.recordTimestamp = Output.NoTimestamp
-    val taken = target.tryTimer(timer, horizon)
-    refused = if (taken) null else timer
-    if (taken) Taken else Refused
+  /** Gives a timer to the target; returns false if it is null. */
+  protected final def fire(timer: Timer[K]): Boolean = {
+    if (timer != null) {
+      if (timer.kind == TimeDomain.EVENT_TIME) {
+        enter(timer)
+        clock.recordTimestamp = timer.timestamp
+      } else clock.recordTimestamp = Output.NoTimestamp
+      target.takeTimer(timer, KeyedSchedule.before(timer.timestamp))
+    }
+    timer != null
   }
 
-  private def stepTimers(): Step = stage match {
-    case AfterRows =>
-      settled(Long.MinValue) {
+  private def stepTimers(): Boolean = {
+    val isOver = stage == Over
+    stage match {
+      case AfterRows =>
+        target.settle(Long.MinValue)
         leaveRows(watermark)
         stage = EventTime
-      }
-    case EventTime =>
-      val step = stepEventTime(watermark)
-      if (step ne Done) step
-      else settled(watermark)(if (!timers.isDue(TimeDomain.EVENT_TIME, watermark)) leaveEventTime())
-    case ProcessingTime =>
-      val timer = timers.pollDue(TimeDomain.PROCESSING_TIME, processingTime)
-      if (timer != null) offer(timer, KeyedSchedule.before(timer.timestamp))
-      else
-        settled(processingTime)(
+      case EventTime =>
+        if (!stepEventTime(watermark)) {
+          target.settle(watermark)
+          if (!timers.isDue(TimeDomain.EVENT_TIME, watermark)) leaveEventTime()
+        }
+      case ProcessingTime =>
+        if (!fire(timers.pollDue(TimeDomain.PROCESSING_TIME, processingTime))) {
+          target.settle(processingTime)
           if (!timers.isDue(TimeDomain.PROCESSING_TIME, processingTime)) leaveProcessingTime()
-        )
-    case _ => Done
+        }
+      case _ => ()
+    }
+    !isOver
   }
 
   private def leaveEventTime(): Unit = {
@@ -94,14 +90,6 @@ private[pillarbox] abstract class StreamOrder[K, R](
       watermark = Long.MinValue
       processingTime = Long.MinValue
     }
-
-  private def settled(horizon: Long)(goOn: => Unit): Step = {
-    target.settle(horizon)
-    if (target.isSettled) {
-      goOn
-      Taken
-    } else Settling
-  }
 }
 
 private object StreamOrder {

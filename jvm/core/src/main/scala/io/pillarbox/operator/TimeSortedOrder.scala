@@ -3,7 +3,6 @@ package io.pillarbox.operator
 import java.util.ArrayList
 
 import io.pillarbox.api.TimeDomain
-import io.pillarbox.operator.KeyedSchedule._
 import io.pillarbox.timer.{PolledTimerService, Timer}
 
 /**
@@ -29,29 +28,27 @@ private[pillarbox] final class TimeSortedOrder[K, R](
   /** The timer that stands for these rows, or the first timer of their time. */
   private var head: Timer[K] = _
 
-  override protected def stepRow(): Step =
-    if (!rows.advance()) Done
-    else {
-      waiting.add(keyOf(rows.row), rows.row, rows.time)
-      Taken
-    }
+  override protected def stepRow(): Boolean = {
+    val has = rows.advance()
+    if (has) waiting.add(keyOf(rows.row), rows.row, rows.time)
+    has
+  }
 
   override protected def leaveRows(watermark: Long): Unit = ()
 
-  override protected def stepEventTime(watermark: Long): Step =
-    if (taken < here.size) offerRow()
+  override protected def stepEventTime(watermark: Long): Boolean =
+    if (taken < here.size) takeRow()
     else {
       val next = timers.peekDue(TimeDomain.EVENT_TIME, watermark)
-      if (next == null) Done
-      else if (!isHere(next)) {
+      if (next != null && !isHere(next)) {
         head = next
         here = waiting.take(next.key, next.timestamp)
         taken = 0
-        Taken
-      } else {
+      } else if (next != null) {
         timers.pollDue(TimeDomain.EVENT_TIME, watermark)
-        if (WaitingRows.standsForRows(next)) Taken else offer(next, KeyedSchedule.before(next.timestamp))
+        if (!WaitingRows.standsForRows(next)) fire(next): Unit
       }
+      next != null
     }
 
   override protected def enter(timer: Timer[K]): Unit = {
@@ -59,16 +56,15 @@ private[pillarbox] final class TimeSortedOrder[K, R](
     clock.watermark = clock.reached
   }
 
-  private def offerRow(): Step = {
+  private def takeRow(): Boolean = {
     val time = head.timestamp
     clock.watermark = KeyedSchedule.before(time)
     clock.recordTimestamp = time
-    if (target.tryRow(head.key, here.get(taken), time)) {
-      clock.reached = math.max(clock.reached, time)
-      here.set(taken, null.asInstanceOf[R])
-      taken += 1
-      Taken
-    } else Refused
+    target.takeRow(head.key, here.get(taken), time)
+    clock.reached = math.max(clock.reached, time)
+    here.set(taken, null.asInstanceOf[R])
+    taken += 1
+    true
   }
 
   /** True if the rows of the timer's key and time have been taken out. */

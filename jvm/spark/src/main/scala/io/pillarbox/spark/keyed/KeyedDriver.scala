@@ -119,22 +119,14 @@ private final class KeyedDriver(
     order
   }
 
-  private def act(): Unit =
-    stepSome() match {
-      case KeyedSchedule.Taken => ()
-      case KeyedSchedule.Done => finished = true
-      case other => throw new IllegalStateException(s"The operators here answer at once, found $other")
-    }
-
   /** Takes steps until rows come out, mail comes in or the task is killed, at most `StepsAtOnce`. */
-  private def stepSome(): KeyedSchedule.Step = {
+  private def act(): Unit = {
     var left = KeyedDriver.StepsAtOnce
-    var step = order.step()
-    while ((step eq KeyedSchedule.Taken) && left > 1 && !mustLookUp) {
-      step = order.step()
+    finished = !order.step()
+    while (!finished && left > 1 && !mustLookUp) {
+      finished = !order.step()
       left -= 1
     }
-    step
   }
 
   private def mustLookUp: Boolean = !ready.isEmpty || lane.hasMail || taskContext.isInterrupted()

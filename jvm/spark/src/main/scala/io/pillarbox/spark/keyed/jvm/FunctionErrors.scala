@@ -16,25 +16,23 @@ private final class FunctionErrors(function: KeyedTarget[UnsafeRow, UnsafeRow], 
 
   override def firesWithin: Boolean = function.firesWithin
 
-  override def tryRow(row: UnsafeRow, time: Long): Boolean =
-    try function.tryRow(row, time)
+  override def takeRow(row: UnsafeRow, time: Long): Unit =
+    try function.takeRow(row, time)
     catch { case problem if FunctionErrors.isUsers(problem) => throw ofRow(row, problem) }
 
-  override def tryRow(key: UnsafeRow, row: UnsafeRow, time: Long): Boolean =
-    try function.tryRow(key, row, time)
+  override def takeRow(key: UnsafeRow, row: UnsafeRow, time: Long): Unit =
+    try function.takeRow(key, row, time)
     catch { case problem if FunctionErrors.isUsers(problem) => throw ofRow(row, problem) }
 
-  override def tryTimer(timer: Timer[UnsafeRow], horizon: Long): Boolean =
-    try function.tryTimer(timer, horizon)
+  override def takeTimer(timer: Timer[UnsafeRow], horizon: Long): Unit =
+    try function.takeTimer(timer, horizon)
     catch { case problem if FunctionErrors.isUsers(problem) => throw ofTimer(timer, problem) }
 
   override def startKey(key: UnsafeRow): Unit = function.startKey(key)
 
-  override def tryEndKey(key: UnsafeRow): Boolean = function.tryEndKey(key)
+  override def endKey(key: UnsafeRow): Unit = function.endKey(key)
 
   override def settle(horizon: Long): Unit = function.settle(horizon)
-
-  override def isSettled: Boolean = function.isSettled
 
   private def ofRow(row: UnsafeRow, problem: Throwable): RuntimeException =
     failed(Some(PythonText.row(row, context.inputSchema)), None, problem)

@@ -81,20 +81,20 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
 
   override def firesWithin: Boolean = true
 
-  override def tryRow(row: UnsafeRow, time: Long): Boolean = {
+  override def takeRow(row: UnsafeRow, time: Long): Unit = {
     begin()
     if (isWord(row)) addWord(row, time) else addRow(indexOf(context.keyOf(row)), row, time)
     added()
   }
 
-  override def tryRow(key: UnsafeRow, row: UnsafeRow, time: Long): Boolean = {
+  override def takeRow(key: UnsafeRow, row: UnsafeRow, time: Long): Unit = {
     begin()
     horizon = context.clock.watermark
     if (isWord(row)) addWord(row, time) else addRow(indexOf(key), row, time)
     added()
   }
 
-  override def tryTimer(timer: Timer[UnsafeRow], horizon: Long): Boolean = {
+  override def takeTimer(timer: Timer[UnsafeRow], horizon: Long): Unit = {
     begin()
     events.addTimer(indexOf(timer.key), timer.kind, timer.timestamp)
     this.horizon = horizon
@@ -103,20 +103,17 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
 
   override def startKey(key: UnsafeRow): Unit = ()
 
-  override def tryEndKey(key: UnsafeRow): Boolean = {
+  override def endKey(key: UnsafeRow): Unit = {
     begin()
     indexOf(key)
     endedKeys = events.keys
     if (events.isFull) send()
-    true
   }
 
   override def settle(horizon: Long): Unit = {
     this.horizon = horizon
     if (!events.isEmpty) send()
   }
-
-  override def isSettled: Boolean = true
 
   private def begin(): Unit =
     if (events.isStarting && endedKeys == 0) reached = context.clock.reached
@@ -163,10 +160,9 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     if (!(goesOn && keyIndex == 0)) events.addBytes(bytes)
   }
 
-  private def added(): Boolean = {
+  private def added(): Unit = {
     loadNewKeys()
     if (events.isFull) sendFull()
-    true
   }
 
   /** In a stream the worker may hold the keys of a full frame, so that their state goes to and fro once. */

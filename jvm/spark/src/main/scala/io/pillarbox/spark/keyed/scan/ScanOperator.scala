@@ -50,31 +50,27 @@ private[pillarbox] final class ScanOperator(program: ScanProgram)
 
   override def firesWithin: Boolean = false
 
-  override def tryRow(row: UnsafeRow, time: Long): Boolean = tryRow(context.keyOf(row), row, time)
+  override def takeRow(row: UnsafeRow, time: Long): Unit = takeRow(context.keyOf(row), row, time)
 
-  override def tryRow(key: UnsafeRow, row: UnsafeRow, time: Long): Boolean = {
+  override def takeRow(key: UnsafeRow, row: UnsafeRow, time: Long): Unit = {
     context.backend.setCurrentKey(key)
     val known = state.value()
     val next = update(joined(row, if (known == null) initial(row) else known)).copy()
     state.update(next)
     context.collect(emit(joined(row, next)))
-    true
   }
 
-  override def tryTimer(timer: Timer[UnsafeRow], horizon: Long): Boolean =
+  override def takeTimer(timer: Timer[UnsafeRow], horizon: Long): Unit =
     throw new IllegalStateException(s"A scan registers no timers, found $timer in its checkpoint")
 
   override def startKey(key: UnsafeRow): Unit = ()
 
-  override def tryEndKey(key: UnsafeRow): Boolean = {
+  override def endKey(key: UnsafeRow): Unit = {
     context.backend.setCurrentKey(key)
     state.clear()
-    true
   }
 
   override def settle(horizon: Long): Unit = ()
-
-  override def isSettled: Boolean = true
 
   override def close(): Unit = ()
 }
