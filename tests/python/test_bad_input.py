@@ -121,7 +121,14 @@ def test_text_that_nothing_can_take_is_refused(df, option, odd):
     ("key", "value", "told"),
     [
         ("state.snapshotEvry", "2", "There is no setting spark.pillarbox.state.snapshotEvry"),
-        ("state.rocksdb.memory", "1k", 'spark.pillarbox.state.rocksdb.memory can\'t be "1k"'),
+        (
+            "state.rocksdb.memory",
+            "1k",
+            'rocksdb.memory can\'t be "1k".*256m.* 1m at least',
+        ),
+        ("state.rocksdb.memory", "much", 'rocksdb.memory can\'t be "much" .*default: 256m'),
+        ("state.snapshotEvery", "0", 'state.snapshotEvery can\'t be "0" .*default: 10'),
+        ("state.maintenanceInterval", "0s", 'maintenanceInterval can\'t be "0s" .*default: 30s'),
     ],
 )
 def test_settings_without_a_meaning_are_refused_when_an_operator_is_made(spark, key, value, told):

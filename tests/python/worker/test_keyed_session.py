@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
 
 import numpy as np
@@ -376,6 +377,44 @@ def test_the_column_form_counts_in_three_lines(keyed):
         ("n", "b"): ({"value": 1}, 0),
         ("n", None): ({"value": 1}, 0),
     }  # fmt: skip
+
+
+ENDED = threading.Event()
+THREADS: list[threading.Thread] = []
+RAISED: list[str] = []
+
+
+class Late(RunningCount):
+    """A thread uses the state when the call has ended."""
+
+    def __init__(self, use):
+        self.use = use
+
+    def process(self, batch, state, ctx):
+        THREADS.append(threading.Thread(target=self.late, args=[state]))
+        THREADS[-1].start()
+        return super().process(batch, state, ctx)
+
+    def late(self, state):
+        ENDED.wait(60)
+        try:
+            if self.use == "read":
+                state["n"]
+            else:
+                state["n"] = [7]
+        except pb.StateError as problem:
+            RAISED.append(problem.condition)
+
+
+@pytest.mark.parametrize("use", ["read", "write"])
+def test_a_thread_that_outlives_its_call_can_not_use_the_state_of_the_column_form(keyed, use):
+    ENDED.clear(), THREADS.clear(), RAISED.clear()
+    store = Store(keyed.start_keyed(Late(use), form="arrow"))
+    assert store.run([row("a", 5)]) == [("a", 1)]
+    ENDED.set()
+    THREADS[0].join(60)
+    assert RAISED == ["NO_CURRENT_KEY"]
+    assert store.cells == {("n", "a"): ({"value": 1}, 0)}
 
 
 @pytest.mark.parametrize("time", ["processing_time", "event_time"])

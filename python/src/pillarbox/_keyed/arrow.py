@@ -38,12 +38,19 @@ class ArrowState:
 
     ``keys`` is an array of the distinct keys (of structs for several key columns), in no order.
     ``index`` is a read-only int32 numpy array with the position in ``keys`` of each row's key.
+
+    It lasts as long as its call of ``process``: a thread that outlives the call gets
+    :class:`StateError` (NO_CURRENT_KEY) for reads and writes.
     """
 
-    def __init__(self, keys: pa.Array, index: Any, columns: dict[str, StateColumn]) -> None:
+    def __init__(
+        self, operator: str, keys: pa.Array, index: Any, columns: dict[str, StateColumn]
+    ) -> None:
         self.keys = keys
         self.index = index
+        self._operator = operator
         self._columns = columns
+        self._ended = False
 
     def __getitem__(self, name: str) -> pa.Array:
         """Return the values of a state, null where a key has none. Raises :class:`StateError`."""
@@ -59,7 +66,13 @@ class ArrowState:
     def __iter__(self) -> Iterator[str]:
         return iter(self._columns)
 
+    def _end(self) -> None:
+        """Refuse what comes from now on, as the state of the call is about to be taken."""
+        self._ended = True
+
     def _column(self, name: str) -> StateColumn:
+        if self._ended:
+            raise error("NO_CURRENT_KEY", operator=self._operator)
         if name not in self._columns:
             declared = ", ".join(map(repr, self._columns)) or "none"
             raise error("UNKNOWN_STATE", state=shown(name), declared=declared)
