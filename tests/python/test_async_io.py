@@ -252,7 +252,10 @@ def test_a_failed_row_of_explode_stays_one_row(numbers, call):
         (1.5, "column y must be bigint, but it is 1.5 (a float)"),
         (2**63, "column y must be bigint"),
         ([1], "column y must be bigint, but it is [1] (a list)"),
-        ({"z": 1}, "must return a dict, tuple, Row or dataclass with the columns y"),
+        (
+            {"z": 1},
+            "must return a dict, tuple, Row, dataclass or pydantic model with the columns y",
+        ),
     ],
     ids=str,
 )
