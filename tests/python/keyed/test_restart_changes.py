@@ -36,7 +36,7 @@ class Declares(pb.KeyedProcessFunction):
         self.handles[0].update(self.write)
 
 
-def using(fn: Declares, by: str = "k", backend: str = "rocksdb") -> Any:
+def using(fn: Declares, by: Any = "k", backend: str = "rocksdb") -> Any:
     def build(df: DataFrame) -> DataFrame:
         return df.transform(pb.process_keyed, fn, by=by, returns="text string", backend=backend)
 
@@ -86,6 +86,20 @@ def test_an_added_state_is_empty(restarted: Any) -> None:
 def test_another_name_of_the_key_column_does_not_matter(restarted: Any) -> None:
     fn = Declares(7, s="value int")
     assert restarted(fn, fn, rename=True) == "[7]"
+
+
+def test_keys_in_another_order_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    def by(*keys: str) -> Any:
+        keyed = using(Declares(7, s="value int"), by=list(keys))
+        return lambda df: keyed(df.selectExpr("k", "upper(k) AS j", "v"))
+
+    stream = Stream(spark, tmp_path, SCHEMA, by("k", "j"))
+    stream.add(("a", 1)).run()
+    stream.add(("a", 2))
+    told = r"CHECKPOINT_MISMATCH.* with by \[k, j\], the query now has \[j, k\]"
+    with pytest.raises(Exception, match=told):
+        stream.run(by("j", "k"))
+    assert sorted(text for (text,) in stream.run()) == ["[7]", "[None]"]
 
 
 @pytest.mark.parametrize(
