@@ -43,14 +43,11 @@ class ArrowState:
     :class:`StateError` (NO_CURRENT_KEY) for reads and writes.
     """
 
-    def __init__(
-        self, operator: str, keys: pa.Array, index: Any, columns: dict[str, StateColumn]
-    ) -> None:
+    def __init__(self, keys: pa.Array, index: Any, columns: dict[str, StateColumn]) -> None:
         self.keys = keys
         self.index = index
-        self._operator = operator
         self._columns = columns
-        self._ended = False
+        self._ended: str | None = None
 
     def __getitem__(self, name: str) -> pa.Array:
         """Return the values of a state, null where a key has none. Raises :class:`StateError`."""
@@ -66,13 +63,13 @@ class ArrowState:
     def __iter__(self) -> Iterator[str]:
         return iter(self._columns)
 
-    def _end(self) -> None:
+    def _end(self, operator: str) -> None:
         """Refuse what comes from now on, as the state of the call is about to be taken."""
-        self._ended = True
+        self._ended = operator
 
     def _column(self, name: str) -> StateColumn:
-        if self._ended:
-            raise error("NO_CURRENT_KEY", operator=self._operator)
+        if self._ended is not None:
+            raise error("NO_CURRENT_KEY", operator=self._ended)
         if name not in self._columns:
             declared = ", ".join(map(repr, self._columns)) or "none"
             raise error("UNKNOWN_STATE", state=shown(name), declared=declared)

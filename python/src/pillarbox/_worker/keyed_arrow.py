@@ -76,10 +76,10 @@ class ArrowRunner:
         }
         rows = []
         if len(index):
-            state = ArrowState(self._name, keys, index, columns)
+            state = ArrowState(keys, index, columns)
             batch = _one_batch(frame.row_blobs, self._row_schema)
             told = self._accept.batch(self._function.process(batch, state, context))
-            state._end()
+            state._end(self._name)
             rows = [] if told is None else self._cut(told)
         for column in columns.values():
             column.changed[: frame.ended] = False
