@@ -21,6 +21,7 @@ from typing_extensions import Required
 
 import pillarbox as pb
 from pillarbox._arrow.classes import NoColumn, mapped_class
+from pillarbox._arrow.fields import Getters
 from pillarbox._arrow.fields import Place as Path
 from pillarbox._arrow.results import ResultEncoder
 from pillarbox._base.spark_versions import in_utc
@@ -147,6 +148,16 @@ def test_objects_of_odd_classes_come_back(value):
     assert not encoded(mapped.data_type, [value]).mismatches
     state = ValueType(mapped.data_type, Path("s"), mapped.make)
     assert state.copy(state.accept(value)) == value
+
+
+def test_classes_that_are_made_in_each_call_are_not_held():
+    getters = Getters(["city"])
+    for _ in range(3 * Getters.MOST):
+        kind = dataclasses.make_dataclass("Kind", ["city"])
+        getter = getters[kind]
+        assert getter is not None
+        assert getter(kind("Oslo")) == ("Oslo",)
+    assert len(getters) <= Getters.MOST
 
 
 def test_an_object_without_one_of_its_fields_is_told():

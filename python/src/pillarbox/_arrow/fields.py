@@ -56,8 +56,11 @@ def attributes_of(kind: type) -> list[str] | None:
 class Getters(dict[type, "Callable[[Any], tuple[Any, ...]] | None"]):
     """By class, the function from its objects to the values of ``names``, made once.
 
-    It is None for classes whose objects don't have exactly these attributes as fields.
+    It is None for classes whose objects don't have exactly these attributes as fields. At most
+    ``MOST`` classes are held: a function may make a class in each call.
     """
+
+    MOST = 100
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
@@ -68,6 +71,8 @@ class Getters(dict[type, "Callable[[Any], tuple[Any, ...]] | None"]):
         if names and held is not None and sorted(held) == sorted(names):
             get = attrgetter(*names)
             getter = get if len(names) > 1 else lambda value: (get(value),)
+        if len(self) >= self.MOST:
+            self.clear()
         self[kind] = getter
         return getter
 

@@ -6,8 +6,8 @@ import io.pillarbox.state.KeyedStateBackend
 import io.pillarbox.timer.{InternalTimerService, Timer}
 
 /**
- * Calls a keyed process function with the right key, timestamp and output. The
- * contexts and the collector are made once, not for every row. Mailbox thread only.
+ * Calls a keyed process function with the right key, timestamp and output. The contexts and the collector are
+ * made once, not for every row. Mailbox thread only.
  *
  * @param states the states that the function got when it was opened
  * @param view shows keys and rows as the function sees them
