@@ -23,7 +23,7 @@ class ClassicDoor(Door):
 
     def jar(self) -> tuple[str, str] | None:
         bridge = self._bridge()
-        return None if bridge is None else (str(bridge.version()), str(bridge.sparkVersion()))
+        return None if bridge is None else (str(bridge.buildVersion()), str(bridge.sparkVersion()))
 
     def remedy(self) -> str:
         return how_to_add_jar(str(self._spark.version))

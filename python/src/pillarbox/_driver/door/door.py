@@ -36,7 +36,10 @@ class Door(ABC):
 
     @abstractmethod
     def jar(self) -> tuple[str, str] | None:
-        """Return the version and line of Spark (as in "4.2") of the driver's jar, if it has one."""
+        """Return the version and line of Spark (as in "4.2") of the driver's jar, if it has one.
+
+        The version of a development build has its commit behind a ``+``, if that is known.
+        """
 
     @abstractmethod
     def remedy(self) -> str:

@@ -20,6 +20,12 @@ private[pillarbox] object PythonBridge {
   /** The version of this jar; the Python package must have the same. */
   def version: String = Build.version
 
+  /** The version, and for a development build behind a + the commit, if it is known. */
+  def buildVersion: String = {
+    val commit = build.getProperty("commit")
+    if (commit.isEmpty) version else s"$version+g$commit"
+  }
+
   /** The line of Spark that this jar was built for, as in "4.2". */
   def sparkVersion: String = Build.sparkVersion
 
