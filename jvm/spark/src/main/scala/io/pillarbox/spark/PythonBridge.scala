@@ -21,10 +21,7 @@ private[pillarbox] object PythonBridge {
   def version: String = Build.version
 
   /** The version, and for a development build behind a + the commit, if it is known. */
-  def buildVersion: String = {
-    val commit = build.getProperty("commit")
-    if (commit.isEmpty) version else s"$version+g$commit"
-  }
+  def buildVersion: String = Build.buildVersion
 
   /** The line of Spark that this jar was built for, as in "4.2". */
   def sparkVersion: String = Build.sparkVersion

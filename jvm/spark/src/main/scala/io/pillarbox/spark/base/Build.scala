@@ -16,6 +16,12 @@ private[pillarbox] object Build {
 
   def version: String = properties.getProperty("version")
 
+  /** The version, and for a development build behind a + the commit, if it is known. */
+  def buildVersion: String = {
+    val commit = properties.getProperty("commit")
+    if (commit.isEmpty) version else s"$version+g$commit"
+  }
+
   /** The line of Spark that the jar was built for, as in "4.2". */
   def sparkVersion: String = properties.getProperty("spark")
 }
