@@ -36,6 +36,9 @@ class ClassicDoor(Door):
         function = self._python_function(command)
         return self._frame(self._bridge().asyncIO(df._jdf, function, json.dumps(spec)))
 
+    def plan_udfs(self) -> None:
+        self._bridge().planUdfs(self._spark._jsparkSession)
+
     def process_keyed(
         self, df: DataFrame, command: bytes | None, spec: dict[str, Any], initial: DataFrame | None
     ) -> DataFrame:

@@ -54,6 +54,10 @@ class Door(ABC):
         """Apply the async I/O operator to ``df``; ``command`` is the pickled Python function."""
 
     @abstractmethod
+    def plan_udfs(self) -> None:
+        """Make the driver plan the calls of ``async_udf``."""
+
+    @abstractmethod
     def process_keyed(
         self, df: DataFrame, command: bytes | None, spec: dict[str, Any], initial: DataFrame | None
     ) -> DataFrame:
