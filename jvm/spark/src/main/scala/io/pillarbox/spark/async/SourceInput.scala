@@ -43,14 +43,14 @@ private[async] final class SourceInput(
   override def awaitRow(): Boolean = {
     if (!started) start()
     var polled = poll()
-    while (polled == Polled.Nothing) {
+    while (polled == InputStatus.NothingAvailable) {
       TaskKills.check(task)
       lane.step(waiting)
       polled = poll()
     }
     // Added after the listeners of the input, and so called before them.
     task.addTaskCompletionListener[Unit](_ => close())
-    polled == Polled.Row
+    polled == InputStatus.MoreAvailable
   }
 
   private def start(): Unit = {
@@ -62,11 +62,11 @@ private[async] final class SourceInput(
     source.start()
   }
 
-  override def poll(): Polled = {
+  override def poll(): InputStatus = {
     if (row eq null) row = take()
-    if (row ne null) Polled.Row
-    else if (source.status == InputStatus.EndOfData) Polled.End
-    else Polled.Nothing
+    if (row ne null) InputStatus.MoreAvailable
+    else if (source.status == InputStatus.EndOfData) InputStatus.EndOfData
+    else InputStatus.NothingAvailable
   }
 
   private def take(): InternalRow =

@@ -11,7 +11,7 @@ private final class TimersWithoutWatermark(inner: InternalTimerService[UnsafeRow
 
   /** @throws RuntimeException (TIMER_WITHOUT_WATERMARK) always */
   override def registerEventTimeTimer(namespace: Namespace, time: Long): Unit =
-    throw KeyedErrors.withoutWatermark(operator)
+    throw KeyedErrors.named("TIMER_WITHOUT_WATERMARK", operator, "operator" -> operator)
 
   override def registerProcessingTimeTimer(namespace: Namespace, time: Long): Unit =
     inner.registerProcessingTimeTimer(namespace, time)

@@ -21,21 +21,20 @@ private object CallIdentity {
    * @param batch the micro-batch that the operator runs in, if it is in a streaming query
    */
   def scope(spec: AsyncIOSpec, operatorId: String, batch: Option[MicroBatch]): String = {
-    val inStream = for {
-      batch <- batch
-      place <- placeIn(batch.plan, spec, operatorId)
-    } yield s"${batch.query}-${batch.number}-${spec.signature}-$place"
+    val inStream = placed(spec, operatorId, batch)(known => s"${known.query}-${known.number}")
     inStream.orElse(spec.callScope).getOrElse(operatorId)
   }
 
   /** Returns the prefix with carry-over, without the batch's number: elements are numbered over batches. */
-  def scopeOfQuery(spec: AsyncIOSpec, operatorId: String, batch: Option[MicroBatch]): String = {
-    val inStream = for {
-      batch <- batch
-      place <- placeIn(batch.plan, spec, operatorId)
-    } yield s"${batch.query}-${spec.signature}-$place"
-    inStream.getOrElse(operatorId)
-  }
+  def scopeOfQuery(spec: AsyncIOSpec, operatorId: String, batch: Option[MicroBatch]): String =
+    placed(spec, operatorId, batch)(_.query).getOrElse(operatorId)
+
+  private def placed(spec: AsyncIOSpec, operatorId: String, batch: Option[MicroBatch])(
+      prefix: MicroBatch => String
+  ): Option[String] = for {
+    known <- batch
+    place <- placeIn(known.plan, spec, operatorId)
+  } yield s"${prefix(known)}-${spec.signature}-$place"
 
   /**
    * Returns the key by which an operator's limits are counted: all tasks of its call of `async_io` in an
