@@ -39,7 +39,7 @@ final class CheckpointPartition(val local: LocalPath, names: FileNames, storage:
   /** Sets a key's value and a timer, and commits. */
   def commit(open: VersionedState, id: String, key: Long, to: Long): VersionedState = {
     update(open, key, Some(to))
-    open.state.timers.registerEventTimeTimer(Namespace.Void, to)
+    open.state.timers.register(TimeDomain.EVENT_TIME, Namespace.Void, to)
     commit(open, id)
   }
 

@@ -27,7 +27,6 @@ private[async] final class SourceInput(
   private val waiting = new MailboxProcessor(_.suspendDefaultAction(): Unit, lane.mailbox)
   private val name = s"pillarbox input of task ${task.taskAttemptId()}"
   private val source = new SourceThread[InternalRow](
-    name,
     rows.map(_.copy()),
     SourceInput.Capacity,
     waiting.mailboxExecutor(priority),
@@ -63,15 +62,11 @@ private[async] final class SourceInput(
   }
 
   override def poll(): InputStatus = {
-    if (row eq null) row = take()
+    if (row eq null) row = source.poll()
     if (row ne null) InputStatus.MoreAvailable
     else if (source.status == InputStatus.EndOfData) InputStatus.EndOfData
     else InputStatus.NothingAvailable
   }
-
-  private def take(): InternalRow =
-    try source.poll()
-    catch { case failed: SourceFailedException => throw failed.getCause }
 
   override def next(): InternalRow = {
     val taken = row

@@ -8,7 +8,7 @@ import io.pillarbox.api.{InputView, TimeDomain}
 import io.pillarbox.operator.WaitingRows
 import io.pillarbox.spark.state.{InitialState, PartitionState, StoredType, UnsafeRowSerializer}
 import io.pillarbox.state.StateClock
-import io.pillarbox.state.changelog.{StateEntries, StoredEntry, StoredState}
+import io.pillarbox.state.changelog.{StateEntries, StateMeta, StoredEntry}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.sql.pillarbox.LocalFolders
@@ -47,7 +47,7 @@ private sealed trait StoredLayout extends Serializable {
  * One row for each value, accumulator, element or entry of a state, or for each row that waits for the
  * watermark. They are read from a snapshot in the portable format, which all backends share.
  */
-private final class EntryLayout(override val keys: StructType, state: StoredState) extends StoredLayout {
+private final class EntryLayout(override val keys: StructType, state: StateMeta) extends StoredLayout {
   private type Column = (StructField, StoredEntry => Any)
 
   @transient private var last: InternalRow = _
@@ -62,7 +62,7 @@ private final class EntryLayout(override val keys: StructType, state: StoredStat
     )
     state.kind match {
       case _ if state.name == WaitingRows.StateName =>
-        def time(entry: StoredEntry) = micros(WaitingRows.timeOf(entry.namespace))
+        def time(entry: StoredEntry) = micros(entry.namespace.readLong())
         Seq(value, field("timestamp", TimestampType) -> time)
       case Kind.LIST => Seq[Column](field("index", IntegerType) -> (_ => index), value) ++ lifetime
       case Kind.MAP => Seq(column(StoredType.of(state.userKey.get), "map_key")(_.userKey), value) ++ lifetime
@@ -88,9 +88,9 @@ private final class EntryLayout(override val keys: StructType, state: StoredStat
   }
 
   private def expiry(entry: StoredEntry): Any =
-    if (state.ttlMs == 0 || entry.timestamp == StateClock.Unknown) null
+    if (state.ttl == 0 || entry.timestamp == StateClock.Unknown) null
     else {
-      val end = entry.timestamp + state.ttlMs
+      val end = entry.timestamp + state.ttl
       micros(if (end < entry.timestamp) Long.MaxValue else end)
     }
 }

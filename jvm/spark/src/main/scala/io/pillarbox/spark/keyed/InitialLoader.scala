@@ -143,10 +143,7 @@ private final class InitialLoader(
 
     override def write(row: InternalRow): Unit = if (!row.isNullAt(found.ordinal)) {
       val at = timeOf(row)
-      domainOf(row) match {
-        case TimeDomain.EVENT_TIME => context.timers.registerEventTimeTimer(Namespace.Void, at)
-        case TimeDomain.PROCESSING_TIME => context.timers.registerProcessingTimeTimer(Namespace.Void, at)
-      }
+      context.timers.register(domainOf(row), Namespace.Void, at)
     }
 
     private def timeOf(row: InternalRow): Long = time(row) match {

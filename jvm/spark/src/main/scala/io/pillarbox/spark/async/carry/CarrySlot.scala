@@ -46,7 +46,7 @@ private[carry] final class CarrySlot(
   import async.{action, calls, executor, operator}
   private val clock = SlotClock.ofMachine
   private val exchange =
-    new InputExchange[CarriedRow]("input of a slot", CarrySlot.Exchange, executor, () => action.resume())
+    new InputExchange[CarriedRow](CarrySlot.Exchange, executor, () => action.resume())
   private val opened = new CompletableFuture[Void]
   private val closing = new AtomicBoolean
   private var published = Map.empty[String, Long]

@@ -271,16 +271,10 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     val times = Array.fill(n)(body.getLong)
     for (i <- 0 until n) {
       select(keyIndexes(i))
-      changeTimer(FrameEvents.kindOf(kinds(i)), isNew = ops(i) == 0, times(i))
+      val kind = FrameEvents.kindOf(kinds(i))
+      if (ops(i) == 0) context.timers.register(kind, Namespace.Void, times(i))
+      else context.timers.delete(kind, Namespace.Void, times(i))
     }
-  }
-
-  private def changeTimer(kind: TimeDomain, isNew: Boolean, time: Long): Unit = (kind, isNew) match {
-    case (TimeDomain.EVENT_TIME, true) => context.timers.registerEventTimeTimer(Namespace.Void, time)
-    case (TimeDomain.EVENT_TIME, false) => context.timers.deleteEventTimeTimer(Namespace.Void, time)
-    case (TimeDomain.PROCESSING_TIME, true) =>
-      context.timers.registerProcessingTimeTimer(Namespace.Void, time)
-    case (TimeDomain.PROCESSING_TIME, false) => context.timers.deleteProcessingTimeTimer(Namespace.Void, time)
   }
 
   private def select(keyIndex: Int): Unit =
