@@ -111,6 +111,10 @@ def test_the_wheel_holds_a_jar_for_each_line_that_was_built_with_the_workers_sou
         assert name in jars
         assert len({line for line in SUPPORTED if f"spark_{line}-" in str(jars)}) == len(jars)
         archive.extract(name, tmp_path)
+        if (ROOT / ".git").exists():
+            command = ["git", "rev-parse", "--short=12", "HEAD"]
+            head = subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+            assert archive.read("pillarbox/_commit.txt") == head.stdout
     with zipfile.ZipFile(tmp_path / name) as jar:
         assert "pyspark_pillarbox.py" in jar.namelist()
 
