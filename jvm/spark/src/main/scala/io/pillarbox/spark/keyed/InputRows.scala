@@ -46,7 +46,8 @@ private final class InputRows(input: Iterator[InternalRow], task: KeyedTaskSpec)
 
   private def withoutTime(row: UnsafeRow): RuntimeException = {
     val text = row.toSeq(task.inputSchema).map(String.valueOf).mkString("[", ", ", "]")
-    KeyedErrors.rowWithoutTime(task.spec.name, task.timestamp.fold("the time")(_.name), text)
+    val column = task.timestamp.fold("the time")(_.name)
+    KeyedErrors.named("TIMESTAMP_MISSING", task.spec.name, "column" -> column, "row" -> text)
   }
 }
 
