@@ -14,11 +14,13 @@ from .._arrow.schema import check_type
 from .._async.command import Command, Shipped
 from .._async.options import AsyncOptions
 from .._async.python_task import CallScope, run_task
+from .._base.checks import check
+from .._base.values import REDACTION, SHOW_VALUES, Values, use
 from .door import door_of
 from .identity import Identity
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _NUMBERS = re.compile(r"#\d+L?|@[0-9a-f]+")  # the parts of a plan that differ from run to run
 
@@ -41,9 +43,10 @@ def async_io_in_python(
     door_of(df.sparkSession).forget_broadcasts()
     ship_package(df.sparkSession)
     columns = positions(df.schema, options.inputs, command.input_schema)
-    scope = _scope(df, identity)
+    scope, values = _scope(df, identity), _values(df.sparkSession)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        use(values)
         yield from run_task(shipped, options, columns, made.names, scope, batches)
 
     # Plans show the name, and so it counts in the scopes of operators above.
@@ -54,6 +57,13 @@ def async_io_in_python(
     # A task may read several partitions one after the other, but its context has one number.
     given = given.select("*", F.spark_partition_id().alias("partition"))
     return given.mapInArrow(run, made).toDF(*output.names)
+
+
+def _values(spark: SparkSession) -> Values:
+    """Return what errors show, by the settings that the JVM's engine reads itself."""
+    told = str(spark.conf.get(SHOW_VALUES, "true")).strip().lower()
+    check(told in ("true", "false"), SHOW_VALUES, "true or false", told, "false")
+    return Values(told == "true", str(spark.conf.get(REDACTION, Values.redaction)))
 
 
 def _numbered(schema: StructType) -> StructType:

@@ -9,7 +9,8 @@ from typing import Any
 from pyspark.sql import types as t
 
 from .._base.checks import column_names
-from ..errors import error, shown
+from .._base.values import shown_value
+from ..errors import error
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _EPOCH_NTZ = datetime(1970, 1, 1)
@@ -58,7 +59,7 @@ def timestamp_reader(
         if value is not None:
             return micros(value)
         if is_needed:
-            raise error("TIMESTAMP_MISSING", column=timestamp, row=shown(row))
+            raise error("TIMESTAMP_MISSING", column=timestamp, row=shown_value(row))
         return None
 
     return read

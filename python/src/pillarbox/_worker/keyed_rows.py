@@ -12,11 +12,12 @@ from .._arrow.pieces import FrameSize, TooLarge
 from .._arrow.results import too_large
 from .._arrow.rows import RowReader
 from .._base.failures import message_of
+from .._base.values import key_text
 from .._keyed.command import KeyedCommand
 from .._keyed.context import UNKNOWN
 from .._keyed.output import RowsEncoder, without_none
 from .._keyed.runtime import KeyedRuntime
-from ..errors import EXITS, PillarboxError, ResultTypeMismatch, error, shown
+from ..errors import EXITS, PillarboxError, ResultTypeMismatch, error
 from . import keyed_frames
 from .frames import Init
 from .keyed_frames import KeyedFrame, KeyedUpdate
@@ -40,6 +41,7 @@ class RowRunner:
         self._query = query
         self._key_schema, self._row_schema = schemas[:2]
         self._read_keys = key_reader(command.key_schema)
+        self._key_names = command.key_schema.names
         self._read_rows = RowReader(command.input_schema).read_strictly
         states = runtime.registry.states.values()
         self._wires = [wire_for(*pair) for pair in zip(states, schemas[2:], strict=True)]
@@ -143,7 +145,8 @@ class RowRunner:
 
     def _failed(self, problem: BaseException) -> PillarboxError:
         context = self._runtime.context
-        key = "none" if context._key_index is None else shown(context.key)
+        known = context._key_index is not None
+        key = key_text(context.key, self._key_names) if known else "none"
         return error(
             "KEYED_CALL_FAILED",
             operator=context._name,

@@ -4,10 +4,9 @@ import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.WaitingRows
 import io.pillarbox.spark.state.{InitialColumn, InitialKind, InitialLayout, InitialState, InitialTarget}
 import io.pillarbox.state.{Namespace, StateClock}
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.{ArrayData, MapData}
-import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.pillarbox.{LosslessTypes, SparkAdapter}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
@@ -48,8 +47,7 @@ private final class InitialLoader(
     }
   }
 
-  private def shownKey: String =
-    CatalystTypeConverters.convertToScala(key, DataTypeUtils.fromAttributes(keys)).toString
+  private def shownKey: String = task.text.key(key, task.keySchema)
 
   /** Writes one column of the rows. */
   private trait Writer {
@@ -150,9 +148,10 @@ private final class InitialLoader(
         case text: UTF8String => text.toString
         case _ => null
       }
+      def shown = task.text.about(new StructType)(name)
       InitialState
         .domainOf(name)
-        .getOrElse(throw KeyedErrors.initialTimer(operator, shownKey, s"the time_domain $name"))
+        .getOrElse(throw KeyedErrors.initialTimer(operator, shownKey, s"the time_domain $shown"))
     }
   }
 

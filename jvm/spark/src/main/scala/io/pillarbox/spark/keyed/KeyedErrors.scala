@@ -100,8 +100,8 @@ private[pillarbox] object KeyedErrors {
   def unknownSideOutput(operator: String, tag: String, declared: Seq[String]): RuntimeException =
     named("UNKNOWN_SIDE_OUTPUT", operator, "tag" -> s"'$tag'", "declared" -> quoted(declared))
 
-  def sideOutputNoRow(operator: String, tag: String, value: Any): RuntimeException =
-    named("SIDE_OUTPUT_NOT_A_ROW", operator, "tag" -> tag, "value" -> String.valueOf(value))
+  def sideOutputNoRow(operator: String, tag: String, value: String): RuntimeException =
+    named("SIDE_OUTPUT_NOT_A_ROW", operator, "tag" -> tag, "value" -> value)
 
   def resultMisfit(operator: String, reason: String): RuntimeException =
     named("JVM_RESULT_MISMATCH", operator, "reason" -> reason)

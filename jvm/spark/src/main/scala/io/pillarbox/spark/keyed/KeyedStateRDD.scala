@@ -3,8 +3,8 @@ package io.pillarbox.spark.keyed
 import io.pillarbox.spark.checkpoint.{StateSettings, StateVersion}
 import io.pillarbox.spark.state.{StateReport, StreamStateSource}
 import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Expression, Predicate}
-import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.pillarbox.StatePartition
 import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
 
@@ -72,7 +72,7 @@ private[pillarbox] final class KeyedStateRDD(
 
   private def behindWatermark(row: InternalRow): RuntimeException = {
     val columns = task.spec.output
-    val shown = CatalystTypeConverters.convertToScala(row, columns).toString
+    val shown = s"Row(${task.text.row(row, columns)})"
     KeyedErrors.behindWatermark(task.spec.name, shown, columns(eventTime).name, task.lateWatermark)
   }
 

@@ -63,6 +63,7 @@ private[pillarbox] final case class KeyedProcessBatchExec(
       watermark = Long.MinValue,
       batchTime = KeyedTaskSpec.millisOf(node.batchTime),
       conf.sessionLocalTimeZone,
+      ErrorText.of(conf),
       metrics,
       KeyedTaskSpec.maxRowsPerBatch(conf),
       initial.map(_.layout)

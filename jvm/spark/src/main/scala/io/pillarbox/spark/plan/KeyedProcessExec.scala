@@ -119,6 +119,7 @@ private[pillarbox] final case class KeyedProcessExec(
       watermark = watermarkOf(eventTimeWatermarkForEviction),
       batchTime = KeyedTaskSpec.millisOf(node.batchTime),
       conf.sessionLocalTimeZone,
+      ErrorText.of(conf),
       sqlMetrics,
       KeyedTaskSpec.maxRowsPerBatch(conf),
       initialRows.map(_.layout)
