@@ -6,7 +6,7 @@ import pyarrow as pa
 from pyspark.sql.types import Row, StructField, StructType
 
 from .._base.failures import Failure, final_failure, kind_of, message_of
-from .._base.values import Masked, row_text, shown_cause, shown_reason, shown_value
+from .._base.values import Masked, Names, row_text, shown_cause, shown_reason, shown_value
 from ..errors import EXITS, PillarboxError, error
 from .fields import names_in
 from .readers import column_reader
@@ -22,9 +22,13 @@ class Unreadable(Masked):
         self._parameters = parameters
         self._text = text
 
-    def error(self) -> PillarboxError:
-        """Return INPUT_NOT_READABLE, which names the column."""
-        return error("INPUT_NOT_READABLE", row=row_text(self), **self._parameters)
+    def error(
+        self, condition: str = "INPUT_NOT_READABLE", names: Names = (), **more: str
+    ) -> PillarboxError:
+        """Return the error that names the column; ``names`` are those of what holds the row."""
+        told = {**self._parameters, **more}
+        told["reason"] = shown_reason(told["reason"], names)
+        return error(condition, row=row_text(self), **told)
 
     @property
     def failure(self) -> Failure:

@@ -12,7 +12,6 @@ from .._arrow.pieces import FrameSize, TooLarge
 from .._arrow.results import too_large
 from .._arrow.rows import RowReader
 from .._base.failures import message_of
-from .._base.values import key_text
 from .._keyed.command import KeyedCommand
 from .._keyed.context import UNKNOWN
 from .._keyed.output import RowsEncoder, without_none
@@ -41,7 +40,7 @@ class RowRunner:
         self._query = query
         self._key_schema, self._row_schema = schemas[:2]
         self._read_keys = key_reader(command.key_schema)
-        self._key_names = command.key_schema.names
+        runtime.context._key_names = command.key_schema.names
         self._read_rows = RowReader(command.input_schema).read_strictly
         states = runtime.registry.states.values()
         self._wires = [wire_for(*pair) for pair in zip(states, schemas[2:], strict=True)]
@@ -145,8 +144,7 @@ class RowRunner:
 
     def _failed(self, problem: BaseException) -> PillarboxError:
         context = self._runtime.context
-        known = context._key_index is not None
-        key = key_text(context.key, self._key_names) if known else "none"
+        key = "none" if context._key_index is None else context._shown_key(context._key_index)
         return error(
             "KEYED_CALL_FAILED",
             operator=context._name,
