@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -12,10 +13,11 @@ from pyspark.sql.types import StructField, StructType
 
 from .._arrow.schema import check_type
 from .._async.command import Command, Shipped
+from .._async.guarded import Guarded
 from .._async.options import AsyncOptions
 from .._async.python_task import CallScope, run_task
 from .._base.checks import check
-from .._base.values import REDACTION, SHOW_VALUES, Values, use
+from .._base.values import REDACTION, SHOW_VALUES, Values
 from .door import door_of
 from .identity import Identity
 
@@ -45,14 +47,16 @@ def async_io_in_python(
     columns = positions(df.schema, options.inputs, command.input_schema)
     scope, values = _scope(df, identity), _values(df.sparkSession)
 
+    # mapInArrow looks columns up by name, which fails for names that come twice or have dots.
+    made = _numbered(output)
+    asked = partial(run_task, shipped, options, columns, made.names, scope, values)
+    task = Guarded(asked, f"async_io({options.name})")
+
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        use(values)
-        yield from run_task(shipped, options, columns, made.names, scope, batches)
+        yield from task(batches)
 
     # Plans show the name, and so it counts in the scopes of operators above.
     run.__name__ = run.__qualname__ = f"async_io({options.name})"
-    # mapInArrow looks columns up by name, which fails for names that come twice or have dots.
-    made = _numbered(output)
     given = df.toDF(*made.names[: len(df.columns)])
     # A task may read several partitions one after the other, but its context has one number.
     given = given.select("*", F.spark_partition_id().alias("partition"))
