@@ -46,7 +46,8 @@ private final class InputRows(input: Iterator[InternalRow], task: KeyedTaskSpec)
 
   private def withoutTime(row: UnsafeRow): RuntimeException = {
     val shown = s"Row(${task.text.row(row, task.inputSchema)})"
-    KeyedErrors.rowWithoutTime(task.spec.name, task.timestamp.fold("the time")(_.name), shown)
+    val column = task.timestamp.fold("the time")(_.name)
+    KeyedErrors.named("TIMESTAMP_MISSING", task.spec.name, "column" -> column, "row" -> shown)
   }
 }
 

@@ -28,8 +28,8 @@ private final class OpenedFunction(
 /** Converts rows and keys for a JVM function. */
 private final class RowView(context: KeyedOperatorContext)
     extends FunctionTarget.View[UnsafeRow, UnsafeRow, Row, Row] {
-  private val toRow = CatalystTypeConverters.createToScalaConverter(context.inputSchema)
-  private val toKey = CatalystTypeConverters.createToScalaConverter(context.keySchema)
+  private val toRow = CatalystTypeConverters.createToScalaConverter(context.task.inputSchema)
+  private val toKey = CatalystTypeConverters.createToScalaConverter(context.task.keySchema)
 
   override def keyOf(row: UnsafeRow): UnsafeRow = context.keyOf(row)
   override def key(key: UnsafeRow): Row = toKey(key).asInstanceOf[Row]

@@ -29,14 +29,18 @@ private final class ResultRows(spec: KeyedSpec, text: PythonText) {
    */
   def side(tag: String, value: Any): InternalRow = {
     val at = tags.indexOf(tag)
-    if (at < 0) throw KeyedErrors.unknownSideOutput(spec.name, tag, tags)
+    if (at < 0)
+      throw refused("UNKNOWN_SIDE_OUTPUT", "tag" -> s"'$tag'", "declared" -> KeyedErrors.quoted(tags))
     value match {
       case row: Row => fitting(sideRows(at).toInternal(row))
       case _ =>
         val shown = text.about(sideColumns(at))(String.valueOf(value))
-        throw KeyedErrors.sideOutputNoRow(spec.name, tag, shown)
+        throw refused("SIDE_OUTPUT_NOT_A_ROW", "tag" -> tag, "value" -> shown)
     }
   }
+
+  private def refused(error: String, parameters: (String, Any)*): RuntimeException =
+    KeyedErrors.named(error, spec.name, parameters: _*)
 
   private def inMain(row: Row): Row = Row.fromSeq((ResultRows.Main +: row.toSeq) ++ nulls(tags.size))
 
@@ -54,7 +58,8 @@ private final class ResultRows(spec: KeyedSpec, text: PythonText) {
   private def fitting(row: => InternalRow): InternalRow =
     try row
     catch {
-      case misfit: IllegalArgumentException => throw KeyedErrors.resultMisfit(spec.name, misfit.getMessage)
+      case misfit: IllegalArgumentException =>
+        throw refused("JVM_RESULT_MISMATCH", "reason" -> misfit.getMessage)
     }
 }
 
