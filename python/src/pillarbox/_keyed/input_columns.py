@@ -10,7 +10,8 @@ from pyspark.sql import types as t
 
 from .._arrow.schema import find_column
 from .._base.checks import column_names
-from ..errors import error, shown
+from .._base.values import shown_value
+from ..errors import error
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _EPOCH_NTZ = datetime(1970, 1, 1)
@@ -56,7 +57,7 @@ def timestamp_reader(
         if value is not None:
             return micros(value)
         if is_needed:
-            raise error("TIMESTAMP_MISSING", column=timestamp, row=shown(row))
+            raise error("TIMESTAMP_MISSING", column=timestamp, row=shown_value(row))
         return None
 
     return read
