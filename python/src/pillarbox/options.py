@@ -29,6 +29,7 @@ from .retry import Retry
 Duration = str | timedelta
 Scope = Literal["key", "task", "executor", "query"]
 StateBackend = Literal["rocksdb", "heap"]
+OnLate = Literal["drop", "process", "output"]
 
 _HOUR_MS = 3_600_000
 _RATES_MS = {

@@ -97,6 +97,14 @@ private[pillarbox] object KeyedErrors {
   def initialStateUnsupported(operator: String, state: String, serializer: String): RuntimeException =
     named("INITIAL_STATE_UNSUPPORTED", operator, "state" -> state, "serializer" -> serializer)
 
+  def outputNameClash(
+      operator: String,
+      column: String,
+      first: String,
+      second: String
+  ): IllegalArgumentException =
+    refused("OUTPUT_NAME_CLASH", operator, "column" -> column, "first" -> first, "second" -> second)
+
   def unknownSideOutput(operator: String, tag: String, declared: Seq[String]): RuntimeException =
     named("UNKNOWN_SIDE_OUTPUT", operator, "tag" -> s"'$tag'", "declared" -> quoted(declared))
 

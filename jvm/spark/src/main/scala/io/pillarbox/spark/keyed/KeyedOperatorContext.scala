@@ -27,8 +27,11 @@ private[pillarbox] final class KeyedOperatorContext private[keyed] (
   /** The columns of the rows that come in. */
   def inputSchema: StructType = task.inputSchema
 
-  /** The columns of the rows that go out. */
-  def resultSchema: StructType = task.spec.output
+  /** True if an input row is late, which only functions that get late rows may ask. */
+  def isLate(row: InternalRow): Boolean = task.lateMark.isDefined && row.getBoolean(task.columns.size)
+
+  /** The columns of the rows that the function emits. */
+  def resultSchema: StructType = task.spec.functionOutput
 
   /** The key columns, in the order of the spec. */
   def keySchema: StructType = task.keySchema

@@ -3,7 +3,6 @@ package io.pillarbox.spark.keyed
 import io.pillarbox.spark.checkpoint.{StateSettings, StateVersion}
 import io.pillarbox.spark.state.{StateReport, StreamStateSource}
 import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.catalyst.expressions.{Expression, Predicate}
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.pillarbox.StatePartition
 import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
@@ -13,7 +12,6 @@ import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
  * them there.
  *
  * @param initial the state that a query starts with, partitioned as `rows`
- * @param isLate true for rows that are dropped and counted
  * @param eventTime the column, of rows that go out, by which stateful operators after this one find late
  *   rows; -1 if there is none
  * @param locate the executors that have a partition's state open; asked on the driver
@@ -23,7 +21,6 @@ private[pillarbox] final class KeyedStateRDD(
     initial: Option[RDD[InternalRow]],
     task: KeyedTaskSpec,
     settings: StateSettings,
-    isLate: Option[Expression],
     eventTime: Int,
     partitionOf: Int => StatePartition,
     versionOf: Int => StateVersion,
@@ -54,18 +51,20 @@ private[pillarbox] final class KeyedStateRDD(
     val started = initial.zip(parts.initial).fold(Iterator.empty[InternalRow]) { case (rdd, part) =>
       rdd.iterator(part, context)
     }
-    onTime(
-      new KeyedIterator(task, withoutLateRows(rows.iterator(parts.rows, context)), source, context, started)
-    )
+    onTime(new KeyedIterator(task, rows.iterator(parts.rows, context), source, context, started))
   }
 
-  /** Fails on a row that is late when it goes out, since the next operator would drop it silently. */
-  private def onTime(output: Iterator[InternalRow]): Iterator[InternalRow] =
+  /**
+   * Fails on a row that is late when it goes out, since the next operator would drop it silently, unless the
+   * function gets late rows itself.
+   */
+  private def onTime(output: KeyedIterator): Iterator[InternalRow] =
     if (eventTime < 0 || task.lateWatermark == Long.MinValue) output
     else {
       val watermark = task.lateWatermark * InputRows.MicrosPerMs
       output.map { row =>
-        if (!row.isNullAt(eventTime) && row.getLong(eventTime) <= watermark) throw behindWatermark(row)
+        if (!row.isNullAt(eventTime) && row.getLong(eventTime) <= watermark && !output.takesLateRows)
+          throw behindWatermark(row)
         row
       }
     }
@@ -75,17 +74,6 @@ private[pillarbox] final class KeyedStateRDD(
     val shown = CatalystTypeConverters.convertToScala(row, columns).toString
     KeyedErrors.behindWatermark(task.spec.name, shown, columns(eventTime).name, task.lateWatermark)
   }
-
-  private def withoutLateRows(input: Iterator[InternalRow]): Iterator[InternalRow] =
-    isLate.fold(input) { expression =>
-      val predicate = Predicate.create(expression, task.input)
-      val dropped = task.metrics("numRowsDroppedByWatermark")
-      input.filterNot { row =>
-        val drop = predicate.eval(row)
-        if (drop) dropped += 1
-        drop
-      }
-    }
 }
 
 /** A partition of the rows, and the one of the initial state with the same keys. */

@@ -18,6 +18,7 @@ import org.apache.spark.sql.pillarbox.SparkAdapter
  * @param computed the expressions of `factory`, where the optimizer finds them
  * @param timestamp the column with the event time
  * @param batchTime `CurrentTimestamp()`, which every micro-batch replaces by its own time
+ * @param lateMark the column that tells the function which rows are late, if it gets them
  * @param hasWatermark true if the input is a stream with a watermark
  * @param initial the state that the query starts with
  */
@@ -30,6 +31,7 @@ private[pillarbox] final case class KeyedProcess(
     orderBy: Seq[Attribute],
     results: Seq[Attribute],
     batchTime: Expression,
+    lateMark: Option[Attribute],
     hasWatermark: Boolean,
     initial: Option[InitialPlan],
     child: LogicalPlan

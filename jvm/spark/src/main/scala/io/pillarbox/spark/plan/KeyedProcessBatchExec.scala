@@ -65,7 +65,8 @@ private[pillarbox] final case class KeyedProcessBatchExec(
       conf.sessionLocalTimeZone,
       metrics,
       KeyedTaskSpec.maxRowsPerBatch(conf),
-      initial.map(_.layout)
+      initial.map(_.layout),
+      lateMark = node.lateMark
     )
     val input = child.execute()
     initial.map(_.rows(input.getNumPartitions).rows) match {

@@ -29,7 +29,7 @@ private[pillarbox] final case class KeyedProcessExec(
     eventTimeWatermarkForLateEvents: Option[Long] = None,
     eventTimeWatermarkForEviction: Option[Long] = None
 ) extends StatefulExec {
-  import node.{hasWatermark, initial, keys, orderBy, results, spec, timestamp}
+  import node.{hasWatermark, initial, keys, lateMark, orderBy, results, spec, timestamp}
 
   /** The next timers and accepted attempts. Of two jobs for a micro-batch, the last one's state is open. */
   @transient private lazy val reports =
@@ -106,6 +106,7 @@ private[pillarbox] final case class KeyedProcessExec(
     val versions = PartitionVersions.of(info, checkpointReport.withIds, reports, hadoopConf)
     // As with Spark's transformWithState, a query that goes on from a checkpoint has its state already.
     val initialRows = initial.filter(_ => info.storeVersion == 0).map(_.rows(info.numPartitions))
+    val lateWatermark = watermarkOf(eventTimeWatermarkForLateEvents)
     val task = KeyedTaskSpec(
       spec,
       node.currentFactory,
@@ -115,20 +116,21 @@ private[pillarbox] final case class KeyedProcessExec(
       orderBy,
       isBatch = false,
       hasWatermark,
-      lateWatermark = watermarkOf(eventTimeWatermarkForLateEvents),
+      lateWatermark,
       watermark = watermarkOf(eventTimeWatermarkForEviction),
       batchTime = KeyedTaskSpec.millisOf(node.batchTime),
       conf.sessionLocalTimeZone,
       sqlMetrics,
       KeyedTaskSpec.maxRowsPerBatch(conf),
-      initialRows.map(_.layout)
+      initialRows.map(_.layout),
+      watermarkExpressionForLateEvents.filter(_ => lateWatermark != Long.MinValue),
+      lateMark
     )
     new KeyedStateRDD(
       child.execute(),
       initialRows.map(_.rows),
       task,
       StateSettings.of(session, conf, versions.run),
-      watermarkExpressionForLateEvents.filter(_ => task.lateWatermark != Long.MinValue),
       results.indexWhere(_.metadata.contains(EventTimeWatermark.delayKey)),
       partition => StatePartition(info.checkpointLocation, info.operatorId, partition, info.queryRunId),
       versions.bases,

@@ -1,13 +1,15 @@
 package io.pillarbox.spark.keyed.jvm
 
+import scala.jdk.OptionConverters._
+
 import io.pillarbox.api.{KeyedProcessFunction, OutputTag, TimeDomain}
 import io.pillarbox.operator.{FunctionStates, FunctionTarget, Output}
 import io.pillarbox.spark.keyed.KeyedOperatorContext
 import io.pillarbox.spark.state.InitialTarget
 import io.pillarbox.state.KeyedStateBackend
 import org.apache.spark.sql.Row
-import org.apache.spark.sql.catalyst.CatalystTypeConverters
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow, ProjectingInternalRow}
 
 /** A user's function that has been opened, with its states. Lives as long as they are open. */
 private final class OpenedFunction(
@@ -21,6 +23,14 @@ private final class OpenedFunction(
       name -> (() => JvmInitialTarget.of(operator, backend, descriptor))
     }
 
+  /** True if the function has timers, or state that expires by event time. */
+  val usesEventTime: Boolean = {
+    val onTimer =
+      function.getClass.getMethods.filter(method => method.getName == "onTimer" && !method.isBridge)
+    onTimer.exists(_.getDeclaringClass != classOf[KeyedProcessFunction[Row, Row, Row]]) ||
+    states.all.values.exists(_.ttl.toScala.exists(_.timeDomain == TimeDomain.EVENT_TIME))
+  }
+
   /** Closes the function, which nobody uses any more. Not on a task's thread. */
   override def close(): Unit = function.close()
 }
@@ -29,11 +39,21 @@ private final class OpenedFunction(
 private final class RowView(context: KeyedOperatorContext)
     extends FunctionTarget.View[UnsafeRow, UnsafeRow, Row, Row] {
   private val toRow = CatalystTypeConverters.createToScalaConverter(context.inputSchema)
+  private val columnsOf: InternalRow => InternalRow =
+    if (context.task.lateMark.isEmpty) identity
+    else {
+      val columns = ProjectingInternalRow(context.inputSchema, context.inputSchema.indices)
+      row => {
+        columns.project(row)
+        columns
+      }
+    }
   private val toKey = CatalystTypeConverters.createToScalaConverter(context.keySchema)
 
   override def keyOf(row: UnsafeRow): UnsafeRow = context.keyOf(row)
   override def key(key: UnsafeRow): Row = toKey(key).asInstanceOf[Row]
-  override def input(row: UnsafeRow): Row = toRow(row).asInstanceOf[Row]
+  override def input(row: UnsafeRow): Row = toRow(columnsOf(row)).asInstanceOf[Row]
+  override def isLate(row: UnsafeRow): Boolean = context.isLate(row)
 }
 
 /** Takes the rows that a JVM function emits. Spark moves the watermark by itself. */

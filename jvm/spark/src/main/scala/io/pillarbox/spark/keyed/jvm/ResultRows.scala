@@ -34,13 +34,13 @@ private final class ResultRows(spec: KeyedSpec) {
     }
   }
 
-  private def inMain(row: Row): Row = Row.fromSeq((ResultRows.Main +: row.toSeq) ++ nulls(tags.size))
+  private def inMain(row: Row): Row = Row.fromSeq((KeyedSpec.MainTag +: row.toSeq) ++ nulls(tags.size))
 
   private def sideRowsOf(at: Int): UserRows = {
-    val columns = spec.output(1 + mainColumns.length + at).dataType.asInstanceOf[StructType]
+    val columns = spec.functionOutput(1 + mainColumns.length + at).dataType.asInstanceOf[StructType]
     val before = tags(at) +: nulls(mainColumns.length + at)
     val after = nulls(tags.size - at - 1)
-    new UserRows(columns, spec.output, row => Row.fromSeq((before :+ row) ++ after))
+    new UserRows(columns, spec.functionOutput, row => Row.fromSeq((before :+ row) ++ after))
   }
 
   private def nulls(count: Int): Seq[Any] = Seq.fill[Any](count)(null)
@@ -50,10 +50,4 @@ private final class ResultRows(spec: KeyedSpec) {
     catch {
       case misfit: IllegalArgumentException => throw KeyedErrors.resultMisfit(spec.name, misfit.getMessage)
     }
-}
-
-private object ResultRows {
-
-  /** The tag of rows of the main output; the Python package has the same. */
-  final val Main = "main"
 }

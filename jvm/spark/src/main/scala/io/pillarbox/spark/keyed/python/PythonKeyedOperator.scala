@@ -12,6 +12,7 @@ import io.pillarbox.state.Namespace
 import io.pillarbox.timer.Timer
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.{InternalRow, ProjectingInternalRow}
 import org.apache.spark.sql.pillarbox.{SparkAdapter, UserFunction}
 import org.apache.spark.sql.types.StructType
@@ -34,6 +35,7 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
   private var toResult: UnsafeProjection = _
   private var view: InternalRow => InternalRow = _
   private var frameId = 0L
+  private var goesByEventTime = false
 
   /** The time before the frame's first event. */
   private var reached = Long.MinValue
@@ -62,7 +64,8 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     results = new ArrowBatchReader(arrow(context.resultSchema))
     toResult = UnsafeProjection.create(context.resultSchema)
     val ready = showingErrors(worker.open(initJson, arrow(rowSchema), arrow(context.resultSchema)))
-    val declared = DeclaredState.fromReady(ready)
+    val Ready(declared, hasTimers) = Ready.fromJson(ready)
+    goesByEventTime = hasTimers || declared.exists(_.goesByEventTime)
     val limits = FrameLimits.of(factory.form, declared, context.task.maxRowsPerBatch)
     events = new FrameEvents(arrow(context.keySchema), arrow(rowSchema), limits, sendPart(0, _), shown)
     // One by one, so that those before one that does not open are closed.
@@ -76,6 +79,8 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
 
   override def initialTargets: Map[String, () => InitialTarget] =
     states.iterator.map(state => state.declared.name -> (() => state.initialTarget)).toMap
+
+  override def usesEventTime: Boolean = goesByEventTime
 
   override def target: KeyedTarget[UnsafeRow, UnsafeRow] = this
 
@@ -305,16 +310,23 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
   private def arrow(schema: StructType): Schema =
     SparkAdapter.arrowSchema(schema, context.task.timeZone, largeVarTypes = false)
 
-  /** The columns that the function gets. */
+  /** The columns that the function gets, and the one that tells which rows are late. */
   private def functionSchema: StructType =
-    if (context.spec.inputs.isEmpty) context.inputSchema
-    else StructType(context.spec.inputs.map(context.inputSchema(_)))
+    StructType(columnsOfFunction.map(DataTypeUtils.fromAttributes(context.task.input)(_)))
+
+  private def columnsOfFunction: IndexedSeq[Int] = {
+    val all = context.task.input.indices
+    if (context.spec.inputs.isEmpty) all
+    else
+      context.spec.inputs.map(context.inputSchema.fieldIndex).toIndexedSeq ++ all.drop(
+        context.inputSchema.size
+      )
+  }
 
   private def viewOf(schema: StructType): InternalRow => InternalRow =
-    if (schema == context.inputSchema) identity
+    if (columnsOfFunction == context.task.input.indices) identity
     else {
-      val ordinals = schema.fieldNames.map(context.inputSchema.fieldIndex)
-      val view = ProjectingInternalRow(schema, ordinals.toIndexedSeq)
+      val view = ProjectingInternalRow(schema, columnsOfFunction)
       row => {
         view.project(row)
         view
