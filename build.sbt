@@ -270,9 +270,14 @@ lazy val hadoop = (project in file("jvm/hadoop"))
     jars := listJars((ThisBuild / baseDirectory).value, update.value, MiniCluster, Yarn, S3A)
   )
 
+/** What tells development builds of one version apart; empty for a release, and outside of a checkout. */
+def commitOf(version: String): String =
+  if (!version.contains(".dev")) ""
+  else scala.util.Try(scala.sys.process.Process("git rev-parse --short=12 HEAD").!!.trim).getOrElse("")
+
 lazy val versionResource = Def.task {
   val target = (Compile / resourceManaged).value / "io" / "pillarbox" / "version.properties"
-  val text = s"version=${version.value}\nspark=$sparkLine\n"
+  val text = s"version=${version.value}\nspark=$sparkLine\ncommit=${commitOf(version.value)}\n"
   // A file that is written again makes the jar be packed again, under Python tests that use it.
   if (!target.exists || IO.read(target) != text) IO.write(target, text)
   Seq(target)

@@ -1,5 +1,7 @@
-"""Puts the jars that sbt has built into the wheel: one for each line of Spark."""
+"""Puts the jars that sbt has built into the wheel: one for each line of Spark; and its commit."""
 
+import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -21,3 +23,22 @@ class BundledJars(BuildHookInterface):  # type: ignore[type-arg]
             )
         for jar in jars:
             build_data["force_include"][str(jar)] = f"pillarbox/jars/{jar.name}"
+        if ".dev" in self.metadata.version:
+            self._add_commit(build_data)
+
+    def _add_commit(self, build_data: dict[str, Any]) -> None:
+        """Tells development builds of one version apart, where the sources are a checkout."""
+        command = ["git", "rev-parse", "--short=12", "HEAD"]
+        try:
+            told = subprocess.run(command, cwd=self.root, capture_output=True, check=True)
+        except (OSError, subprocess.CalledProcessError):
+            return
+        self._folder = tempfile.TemporaryDirectory()
+        commit = Path(self._folder.name, "_commit.txt")
+        commit.write_bytes(told.stdout)
+        build_data["force_include"][str(commit)] = "pillarbox/_commit.txt"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Deletes what is in the wheel now."""
+        if hasattr(self, "_folder"):
+            self._folder.cleanup()

@@ -199,4 +199,7 @@ def test_a_worker_of_another_python_version_is_told_with_both(
 
 
 def test_the_versions_come_from_the_jar(spark: SparkSession) -> None:
-    assert door_of(spark).jar() == (pb.__version__, line_of(spark.version))
+    version, line = door_of(spark).jar()
+    base, _, commit = version.partition("+g")
+    assert (base, line) == (pb.__version__, line_of(spark.version))
+    assert len(commit) == 12, "tests run in a checkout"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 
 import pytest
@@ -10,8 +11,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
 import pillarbox as pb
+from pillarbox._base.spark_versions import line_of
 from pillarbox._driver.door.classic import ClassicDoor
 from pillarbox._driver.door.connect import ConnectDoor
+from pillarbox._driver.engine import require_jvm
 from spark_support import by_value
 
 by_value(__name__)
@@ -302,6 +305,21 @@ def test_a_jar_that_is_missing_or_does_not_fit_is_told(df, door_with, jar, told)
     told = told.format(door=door) + r"[\s\S]*" + REMEDIES[door]
     with pytest.raises(pb.EngineUnavailable, match=told):
         apply(df, engine="jvm")
+
+
+@pytest.mark.parametrize("commit", ["", "+ga", "+gb"])
+def test_of_two_development_builds_those_of_other_commits_do_not_fit(
+    spark, df, door_with, monkeypatch, commit
+):
+    found = pb.__version__ + commit
+    door_with((found, line_of(spark.version)))
+    monkeypatch.setattr("pillarbox._driver.engine.build_version", lambda: f"{pb.__version__}+ga")
+    if commit == "+gb":
+        told = f"jar of this session is version {found}, the Python package is {pb.__version__}+ga."
+        with pytest.raises(pb.EngineUnavailable, match=re.escape(told)):
+            require_jvm(spark)
+    else:
+        require_jvm(spark)
 
 
 def test_auto_takes_python_where_there_is_no_jar(df, door_with):

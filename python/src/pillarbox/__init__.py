@@ -22,6 +22,7 @@ from ._async.calls import Call, call_id, current_call
 from ._async.function import AsyncFunction, AsyncOpenContext
 from ._base.functions import JvmFunction
 from ._driver.async_io import async_io
+from ._driver.async_udf import AsyncUdf, async_udf
 from ._driver.configure import configure
 from ._driver.failure_of import failure_of
 from ._driver.process_keyed import (
@@ -84,6 +85,7 @@ __all__ = [
     "AsyncFunction",
     "AsyncKeyedProcessFunction",
     "AsyncOpenContext",
+    "AsyncUdf",
     "Backend",
     "BatchSize",
     "Call",
@@ -119,6 +121,7 @@ __all__ = [
     "WorkerFailed",
     "__version__",
     "async_io",
+    "async_udf",
     "call_id",
     "configure",
     "current_call",

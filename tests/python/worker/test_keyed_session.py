@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 import threading
 from collections.abc import Iterator
@@ -202,6 +203,67 @@ def test_a_time_that_python_can_not_hold_is_named_and_no_function_is_blamed(
     assert (kind, failure["condition"]) == ("T", "INPUT_NOT_READABLE")
     assert f"column {column}, a timestamp" in failure["text"]
     assert failure["row"] == row
+    assert keyed.join() == -1
+
+
+class Seen(pb.KeyedProcessFunction):
+    def open(self, ctx):
+        moments = ctx.value_state("moment", "timestamp")
+        points = ctx.list_state("points", "n int, at timestamp")
+        keys = ctx.map_state("keys", "timestamp", "int")
+        ends = ctx.map_state("ends", "string", "timestamp")
+        self.reads = [
+            moments.value, points.get, lambda: list(keys.items()), lambda: ends.get("here")
+        ]  # fmt: skip
+
+    def process(self, row, ctx):
+        return row.k, len(repr(self.reads[row.x]()))
+
+
+class SeenAsync(pb.AsyncKeyedProcessFunction):
+    open = Seen.open
+
+    async def process(self, row, ctx):
+        return row.k, len(repr(self.reads[row.x]()))
+
+
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("is_big", [False, True])
+@pytest.mark.parametrize("function", [Seen(), SeenAsync()], ids=["row", "async"])
+@pytest.mark.parametrize(
+    ("x", "state", "stored", "told"),
+    [
+        (0, "moment", lambda v: ({"value": v}, 0), "value that can't be represented in Python"),
+        (1, "points", lambda v: [({"n": 7, "at": v}, 0)], "element that"),
+        (
+            2,
+            "keys",
+            lambda v: {pickle.dumps({"value": v}): ({"value": 7}, 0)},
+            "map key that",
+        ),
+        (
+            3,
+            "ends",
+            lambda v: {pickle.dumps({"value": "here"}): ({"value": v}, 0)},
+            "map value that",
+        ),
+    ],
+)
+def test_a_stored_time_that_python_can_not_hold_is_named_with_its_state_and_key(
+    keyed, function, x, state, stored, told, is_big, held
+):
+    calls = CallOptions() if isinstance(function, SeenAsync) else None
+    store = Store(keyed.start_keyed(function, name="seen", calls=calls))
+    keyed.big = frozenset([state] if is_big and x else [])
+    store.cells = {(state, "fine"): stored(0), (state, "bad"): stored(FAR)}
+    if held:
+        ((key, _),) = store.run([row("fine", x)], flags=KEEP)
+        assert key == "fine"
+    ((kind, failure),) = store.run([row("bad", x)])
+    assert (kind, failure["condition"]) == ("T", "STATE_NOT_READABLE")
+    assert f"The state '{state}' of the key 'bad' holds a {told}" in failure["text"]
+    column = "at" if state == "points" else "value"
+    assert f"its {column}, a timestamp, gives" in failure["text"]
     assert keyed.join() == -1
 
 

@@ -84,6 +84,18 @@ def mapped_type(given: Any, option: str) -> Mapped:
         ) from None
 
 
+def mapped_annotation(annotation: Any, option: str) -> Mapped:
+    """Return the type of a value with this annotation, such as ``float | None`` or a class.
+
+    Raises ``InvalidSchema`` (INVALID_TYPE) naming ``option``.
+    """
+    try:
+        return _mapped(annotation, "", ())
+    except NoColumn as problem:
+        value, reason = shown(annotation), str(problem)
+        raise error("INVALID_TYPE", option=option, value=value, reason=reason) from None
+
+
 def _is_named(kind: type) -> bool:
     return issubclass(kind, tuple) and hasattr(kind, "_fields")
 
@@ -179,6 +191,8 @@ def _mapped(annotation: Any, path: str, around: tuple[type, ...]) -> Mapped:
 
 def _no_column(annotation: Any, path: str) -> NoColumn:
     text = annotation.__qualname__ if isinstance(annotation, type) else str(annotation)
+    if not path:
+        return NoColumn(f"no column has the type {text}; {_REMEDY.replace('such a field', 'it')}")
     return NoColumn(f"its field {path} is of type {text}, which no column has; {_REMEDY}")
 
 

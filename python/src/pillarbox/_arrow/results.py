@@ -42,14 +42,17 @@ class Encoded:
 class ResultEncoder:
     """Checks answers against ``returns`` and lays them out with exactly ``arrow_schema``.
 
-    A bad answer is in ``Encoded.mismatches`` and does not affect others.
+    A bad answer is in ``Encoded.mismatches`` and does not affect others. With ``bare``, each answer
+    is the value of the only column, whatever its shape.
     """
 
-    def __init__(self, returns: t.StructType, arrow_schema: pa.Schema, explode: bool) -> None:
+    def __init__(
+        self, returns: t.StructType, arrow_schema: pa.Schema, explode: bool, *, bare: bool = False
+    ) -> None:
         self._schema = arrow_schema
         self._explode = explode
         place = Place(lenient=True)
-        self._to_values = row_shape(returns, place)
+        self._to_values = _alone if bare else row_shape(returns, place)
         self._nulls = (None,) * len(returns.fields)
         self._required = next((field for field in returns.fields if not field.nullable), None)
         self._columns = [
@@ -228,6 +231,10 @@ def wrong_shape(expected: str, answer: object, advice: str) -> PillarboxError:
 
 def _expected(names: list[str]) -> str:
     return f"a dict, tuple, Row, dataclass or pydantic model with the columns {', '.join(names)}"
+
+
+def _alone(answer: Any) -> Sequence[Any]:
+    return (answer,)
 
 
 def row_shape(returns: t.StructType, place: Place) -> Callable[[Any], Sequence[Any]]:

@@ -20,10 +20,10 @@ class Unreadable:
         self._parameters = parameters
         self._text = text
 
-    def error(self) -> PillarboxError:
-        """Return INPUT_NOT_READABLE, which names the column."""
+    def error(self, condition: str = "INPUT_NOT_READABLE", **more: str) -> PillarboxError:
+        """Return the error that names the column."""
         row = self._text.removeprefix("Row(").removesuffix(")")
-        return error("INPUT_NOT_READABLE", row=row, **self._parameters)
+        return error(condition, row=row, **self._parameters, **more)
 
     @property
     def failure(self) -> Failure:

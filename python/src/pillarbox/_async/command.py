@@ -96,22 +96,31 @@ def check_function(function: object, with_resource: bool, is_batch: bool) -> Non
     if isinstance(function, AsyncFunction):
         check_methods(function, is_batch)
         return
+    called = check_called(function, "NOT_A_FUNCTION")
+    arguments = ("rows" if is_batch else "row", *(("resource",) if with_resource else ()))
+    check_parameters(called, arguments, name_of(called))
+
+
+def check_called(function: object, refusal: str) -> Callable[..., Any]:
+    """Return ``function`` if a call of it can give one answer. Raises ``InvalidFunction``.
+
+    The conditions are ``refusal`` for what is no function, CALLED_FUNCTION and ASYNC_GENERATOR.
+    """
     inner = function
     while isinstance(inner, functools.partial):
         inner = inner.func
     if isinstance(inner, type):
-        raise error("NOT_A_FUNCTION", value=f"the class {inner.__qualname__}")
+        raise error(refusal, value=f"the class {inner.__qualname__}")
     if hasattr(inner, "evalType") and hasattr(inner, "returnType"):
-        raise error("NOT_A_FUNCTION", value=f"the Spark UDF {name_of(inner)}, which gives columns")
+        raise error(refusal, value=f"the Spark UDF {name_of(inner)}, which gives columns")
     if inspect.iscoroutine(function):
         function.close()
         raise error("CALLED_FUNCTION", value=shown(function))
     if not callable(function):
-        raise error("NOT_A_FUNCTION", value=shown(function))
+        raise error(refusal, value=shown(function))
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
         raise error("ASYNC_GENERATOR", function=name_of(function))
-    arguments = ("rows" if is_batch else "row", *(("resource",) if with_resource else ()))
-    check_parameters(function, arguments, name_of(function))
+    return function
 
 
 def check_resource(resource: object) -> None:

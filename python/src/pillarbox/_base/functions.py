@@ -86,6 +86,9 @@ def unpickled(command: bytes) -> object:
         made: object = cloudpickle.loads(command)
         if isinstance(made, Broadcast):  # as Spark sends commands over 1 MB
             made = cloudpickle.loads(made.value)
+        if isinstance(made, tuple):  # as Spark sends a UDF: its function and its type
+            inner = made[0].pillarbox_command
+            made = cloudpickle.loads(inner.value if isinstance(inner, Broadcast) else inner)
     except BaseException as problem:
         kind, reason = type(problem).__name__, message_of(problem)
         raise error("FUNCTION_LOAD_FAILED", kind=kind, reason=reason) from problem

@@ -112,6 +112,20 @@ _ASYNC_IO = _words(
         "There is none: a plain function runs in capacity threads.": "threads",
     }
 )
+_UDF = _words(
+    {
+        'It needs the jar; pb.async_io has engine="python".': "engine",
+        'Pass the columns in the call: score("text").': "inputs columns input",
+        "Rows keep their order, as in Spark's UDFs; pb.async_io has ordered=False.": "ordered",
+        "A function of values has none; pb.async_io has it.": (
+            "by key keys key_by partition_by group_by groupBy on batch_size batch_wait "
+            "batch_timeout max_batch_size explode carry_over max_lag max_carried slots journal "
+            "journal_ttl ttl version cache call_key idempotency_key per_key ordered_wait"
+        ),
+        "Use asNondeterministic() of what it makes.": "deterministic",
+        "There is none: results travel as Arrow anyway.": "useArrow use_arrow",
+    }
+)
 _SCAN = _words(
     {
         "A scan makes no calls; use pb.process_keyed_async.": _CALL_OPTIONS,
@@ -125,6 +139,7 @@ _SCAN = _words(
 
 WORDS: dict[str, dict[str, str]] = {
     "async_io": {**_CALLS, **_FUNCTION, **_RETURNS, **_KEY, **_ASYNC_IO},
+    "async_udf": {**_ASYNC_IO, **_CALLS, **_FUNCTION, **_RETURNS, **_UDF},
     "process_keyed": {**_KEYED, **_FUNCTION, **_RETURNS, **_NO_CALLS},
     "process_keyed_async": {**_KEYED, **_FUNCTION, **_RETURNS, **_CALLS, **_ASYNC_IO_ONLY},
     "process_keyed_arrow": {**_KEYED, **_FUNCTION, **_RETURNS, **_NO_CALLS, **_ARROW},

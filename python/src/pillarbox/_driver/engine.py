@@ -7,8 +7,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from .._base.spark_versions import line_of
-from .._version import __version__
 from ..errors import error
+from .build import build_version, same_build
 from .door import Door, door_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def jvm_if_there(spark: SparkSession) -> Door | None:
         _tell(logging.WARNING, f'takes "python": {door.no_jar}. {advice}')
         return None
     require_jvm(spark)
-    _tell(logging.INFO, f'takes "jvm": the session has the jar of version {__version__}')
+    _tell(logging.INFO, f'takes "jvm": the session has the jar of version {build_version()}')
     return door
 
 
@@ -38,10 +38,10 @@ def require_jvm(spark: SparkSession) -> Door:
     found = door.jar()
     if found is None:
         raise error("ENGINE_UNAVAILABLE", reason=door.no_jar, advice=door.remedy())
-    version, line = found
-    if version != __version__:
+    (version, line), package = found, build_version()
+    if not same_build(version, package):
         advice = door.remedy()
-        raise error("JAR_VERSION_MISMATCH", jar=version, package=__version__, advice=advice)
+        raise error("JAR_VERSION_MISMATCH", jar=version, package=package, advice=advice)
     if line_of(spark.version) != line:
         release, advice = spark.version, door.remedy()
         raise error("SPARK_VERSION_UNSUPPORTED", spark=release, supported=line, advice=advice)

@@ -11,13 +11,13 @@ from pyspark.sql import types as t
 
 from .._arrow.pieces import FrameSize, TooLarge, cut
 from .._arrow.readers import column_reader
-from .._arrow.rows import RowReader
+from .._arrow.rows import RowReader, Unreadable
 from .._arrow.writers import list_writer
 from .._keyed.list_state import ListCell, ListCells
 from .._keyed.map_state import MapCell, MapCells
 from .._keyed.state import State
 from .._keyed.values import ValueType
-from ..errors import PillarboxError, error
+from ..errors import EXITS, PillarboxError, error, shown
 from .keyed_frames import ALL, ONE, SOME, decode_batches
 
 _PUT, _REMOVE, _CLEAR = 0, 1, 2
@@ -28,12 +28,15 @@ Build = Callable[[int, int], "pa.RecordBatch"]
 
 # Sends a query for a key index, op and key batch; gives the blobs of the answer.
 Ask = Callable[[int, int, "pa.RecordBatch | None"], list[memoryview]]
+# Makes the error for a value, given its position among those that are read.
+NotReadable = Callable[[int, Unreadable], PillarboxError]
 
 
 class _Structs:
     """Values of one type in their wire struct."""
 
     def __init__(self, type: ValueType, arrow: pa.StructType) -> None:
+        self._rows = RowReader(type.wire_type)
         self._arrow = arrow
         self._plain = type.is_plain
         data_type: Any = type.data_type
@@ -41,8 +44,18 @@ class _Structs:
         inner = arrow.field(0).type if self._plain else arrow
         self._write = list_writer(data_type, inner, type.place)
 
-    def read(self, column: pa.Array) -> list[Any]:
-        return self._read(column.flatten()[0] if self._plain else column)
+    def read(self, column: pa.Array, not_readable: NotReadable) -> list[Any]:
+        """Raises what ``not_readable`` makes of the first value that Python can't represent."""
+        try:
+            return self._read(column.flatten()[0] if self._plain else column)
+        except EXITS:
+            raise
+        except BaseException as problem:
+            rows = self._rows.read_each(pa.RecordBatch.from_struct_array(column))
+            for index, row in enumerate(rows):
+                if isinstance(row, Unreadable):
+                    raise not_readable(index, row) from problem
+            raise
 
     def write(self, values: list[Any]) -> pa.Array:
         if not self._plain:
@@ -68,9 +81,9 @@ class StateWire:
         Nothing is decoded before it is touched.
         """
         if not held:
-            self.state.bind(count, lambda: self._load(parts, last, count))
+            self.state.bind(count, lambda: self._load(parts, last, count, 0))
         elif count:
-            self.state.extend(count, lambda: self._load(parts, last, count))
+            self.state.extend(count, lambda: self._load(parts, last, count, held))
 
     def changes(self, size: FrameSize) -> list[pa.RecordBatch]:
         """The changes that the function made, encoded. Raises ``StateError`` (STATE_TOO_LARGE)."""
@@ -101,15 +114,26 @@ class StateWire:
             ts=pa.array(times[start:stop], pa.int64()),
         )
 
-    def _load(self, parts: Sequence[Blob], last: Blob, count: int) -> tuple[Any, Any]:
+    def _load(self, parts: Sequence[Blob], last: Blob, count: int, held: int) -> tuple[Any, Any]:
         values: list[Any] = []
         stamps: list[int] = []
         for batch in decode_batches([*parts, last], self._schema):
-            values += self._values.read(batch.column(0)) if batch.num_rows else []
+            bad = self._not_readable("value", (held + len(values)).__add__)
+            values += self._values.read(batch.column(0), bad) if batch.num_rows else []
             stamps += _longs(batch.column(1)) if self._has_ttl and batch.num_rows else []
         if not values:
             return [None] * count, [0] * count
         return values, stamps if self._has_ttl else [0] * count
+
+    def _not_readable(self, what: str, key_index: Callable[[int], int]) -> NotReadable:
+        """Makes STATE_NOT_READABLE for what is stored for the key of ``key_index(position)``."""
+
+        def made(index: int, row: Unreadable) -> PillarboxError:
+            key = shown(self.state._at._keys[key_index(index)])
+            name = self.state.declaration.name
+            return row.error("STATE_NOT_READABLE", state=name, key=key, what=what)
+
+        return made
 
 
 class ListWire(StateWire):
@@ -119,7 +143,7 @@ class ListWire(StateWire):
 
     def bind(self, parts: Sequence[Blob], last: Blob, held: int, count: int, ask: Ask) -> None:
         super().bind(parts, last, held, count, ask)
-        self.state.fetch = lambda key_index: self._fetched(ask(key_index, ALL, None))
+        self.state.fetch = lambda key_index: self._fetched(key_index, ask(key_index, ALL, None))
 
     def _changes(self) -> tuple[int, Build]:
         cells, _ = self.state.cells()
@@ -137,13 +161,12 @@ class ListWire(StateWire):
             ts=pa.array(stamps[start:stop], pa.int64()),
         )
 
-    def _load(self, parts: Sequence[Blob], last: Blob, count: int) -> tuple[Any, Any]:
+    def _load(self, parts: Sequence[Blob], last: Blob, count: int, held: int) -> tuple[Any, Any]:
         cells = _cells(ListCell, last, count)
         for batch in decode_batches([*parts, last[count:]], self._schema):
-            values, stamps = self._entries(batch)
-            for key_index, value, stamp in zip(
-                _longs(batch.column(0)), values, stamps, strict=True
-            ):
+            key_indexes = _longs(batch.column(0))
+            values, stamps = self._entries(batch, _among(key_indexes, held))
+            for key_index, value, stamp in zip(key_indexes, values, stamps, strict=True):
                 cell = cells[key_index]
                 if cell is None:
                     cell = cells[key_index] = ListCell()
@@ -151,16 +174,20 @@ class ListWire(StateWire):
                 cell.stamps.append(stamp)
         return cells, []
 
-    def _fetched(self, blobs: list[memoryview]) -> tuple[list[Any], list[int]]:
+    def _fetched(self, key_index: int, blobs: list[memoryview]) -> tuple[list[Any], list[int]]:
         values: list[Any] = []
         stamps: list[int] = []
         for batch in decode_batches(blobs, self._schema):
-            for known, new in zip((values, stamps), self._entries(batch), strict=True):
+            entries = self._entries(batch, lambda _: key_index)
+            for known, new in zip((values, stamps), entries, strict=True):
                 known += new
         return values, stamps
 
-    def _entries(self, batch: pa.RecordBatch) -> tuple[list[Any], list[int]]:
-        return self._values.read(batch.column(1)), _longs(batch.column(2))
+    def _entries(
+        self, batch: pa.RecordBatch, key_index: Callable[[int], int]
+    ) -> tuple[list[Any], list[int]]:
+        bad = self._not_readable("element", key_index)
+        return self._values.read(batch.column(1), bad), _longs(batch.column(2))
 
 
 class MapWire(StateWire):
@@ -178,9 +205,10 @@ class MapWire(StateWire):
     def bind(self, parts: Sequence[Blob], last: Blob, held: int, count: int, ask: Ask) -> None:
         super().bind(parts, last, held, count, ask)
         self.state.fetch = lambda key_index, key: self._fetched(
-            ask(key_index, ALL, None) if key is None else ask(key_index, ONE, self._key_batch(key))
+            key_index,
+            ask(key_index, ALL, None) if key is None else ask(key_index, ONE, self._key_batch(key)),
         )
-        self.state.some = lambda key_index: self._fetched(ask(key_index, SOME, None))
+        self.state.some = lambda key_index: self._fetched(key_index, ask(key_index, SOME, None))
 
     def _changes(self) -> tuple[int, Build]:
         cells, _ = self.state.cells()
@@ -200,13 +228,12 @@ class MapWire(StateWire):
             ts=pa.array(stamps[start:stop], pa.int64()),
         )
 
-    def _load(self, parts: Sequence[Blob], last: Blob, count: int) -> tuple[Any, Any]:
+    def _load(self, parts: Sequence[Blob], last: Blob, count: int, held: int) -> tuple[Any, Any]:
         cells = _cells(MapCell, last, count)
         for batch in decode_batches([*parts, last[count:]], self._schema):
-            entries = self._entries(batch)
-            for key_index, (key, value, stamp) in zip(
-                _longs(batch.column(0)), entries, strict=True
-            ):
+            key_indexes = _longs(batch.column(0))
+            entries = self._entries(batch, _among(key_indexes, held))
+            for key_index, (key, value, stamp) in zip(key_indexes, entries, strict=True):
                 cell = cells[key_index]
                 if cell is None:
                     cell = cells[key_index] = MapCell()
@@ -214,15 +241,17 @@ class MapWire(StateWire):
                 cell.stamps[key] = stamp
         return cells, []
 
-    def _fetched(self, blobs: list[memoryview]) -> Iterable[tuple[Any, Any, int]]:
+    def _fetched(self, key_index: int, blobs: list[memoryview]) -> Iterable[tuple[Any, Any, int]]:
         batches = decode_batches(blobs, self._schema)
-        return [entry for batch in batches for entry in self._entries(batch)]
+        return [entry for batch in batches for entry in self._entries(batch, lambda _: key_index)]
 
-    def _entries(self, batch: pa.RecordBatch) -> Iterable[tuple[Any, Any, int]]:
-        keys = self._keys.read(batch.column(1))
+    def _entries(
+        self, batch: pa.RecordBatch, key_index: Callable[[int], int]
+    ) -> Iterable[tuple[Any, Any, int]]:
+        keys = self._keys.read(batch.column(1), self._not_readable("map key", key_index))
         if self._normalise is not None:
             keys = list(map(self._normalise, keys))
-        values = self._values.read(batch.column(2))
+        values = self._values.read(batch.column(2), self._not_readable("map value", key_index))
         return zip(keys, values, _longs(batch.column(3)), strict=True)
 
     def _key_batch(self, key: Any) -> pa.RecordBatch:
@@ -283,6 +312,11 @@ def _cells(make: Any, blob: Blob, count: int) -> list[Any]:
 def _positions(flags: bytes | bytearray) -> list[int]:
     positions: list[int] = np.frombuffer(flags, np.uint8).nonzero()[0].tolist()
     return positions
+
+
+def _among(key_indexes: list[int], held: int) -> Callable[[int], int]:
+    """Finds keys behind ``held`` ones by the position of an entry."""
+    return lambda at: held + key_indexes[at]
 
 
 def _longs(column: pa.Array) -> list[int]:

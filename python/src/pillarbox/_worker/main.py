@@ -17,6 +17,7 @@ from pyspark.worker_util import (
 )
 
 from .._async.call_context import CallContext
+from .._async.column_command import ColumnCommand
 from .._base.failures import message_of
 from .._base.report import Reported
 from .._base.spark_versions import set_task_context
@@ -80,6 +81,8 @@ def _serve(infile: BinaryIO, process: WorkerProcess, channel: Channel) -> bool:
 def _serve_calls(process: WorkerProcess, channel: Channel, init: Init) -> bool:
     key = FunctionKey.of(init.command)
     command = process.command(key, init.command)
+    if isinstance(command, ColumnCommand):
+        command = command.for_task(init.spec)
     session = Session(process.loop, channel, init, command)
 
     async def open_resource() -> tuple[Any, CallContext]:

@@ -9,8 +9,9 @@ import signal
 import sys
 import threading
 from types import FrameType
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from .._async.column_command import ColumnCommand
 from .._async.command import Command
 from .._async.event_loop import abandon_tasks, new_event_loop
 from .._base.functions import unpickled
@@ -34,17 +35,17 @@ class WorkerProcess:
         self.loop = new_event_loop()
         self.resources = ResourceCache()
         self.functions = FunctionCache()
-        self._commands: LruCache[Command] = LruCache(_KEPT_COMMANDS)
+        self._commands: LruCache[Command | ColumnCommand] = LruCache(_KEPT_COMMANDS)
         self._told_to_leave: int | None = None
         self._closing: asyncio.Task[None] | None = None
 
-    def command(self, key: FunctionKey, pickled: bytes) -> Command:
+    def command(self, key: FunctionKey, pickled: bytes) -> Command | ColumnCommand:
         """Return the command, unpickled once. Raises ``WorkerFailed`` (FUNCTION_LOAD_FAILED)."""
-        command = self._commands.get(key)
+        command: Any = self._commands.get(key)
         if command is None:
-            command = load(pickled, Command)
+            command = load(pickled, (Command, ColumnCommand))
             self._commands.put(key, key, len(pickled), command)
-        return command
+        return command  # type: ignore[no-any-return]
 
     async def make_room(self) -> None:
         """Drop functions and resources beyond the bounds; those of the current task stay."""
@@ -111,7 +112,7 @@ class WorkerProcess:
         await abandon_tasks(self.loop)
 
 
-def load(pickled: bytes, kind: type[T]) -> T:
+def load(pickled: bytes, kind: type[T] | tuple[type[T], ...]) -> T:
     """Unpickle a command. Raises ``WorkerFailed`` (FUNCTION_LOAD_FAILED, PROTOCOL_ERROR)."""
     command = unpickled(pickled)
     if not isinstance(command, kind):

@@ -52,7 +52,12 @@ class Session:
         self._command = command
         self._input_schema = init.input_schema
         self._reader = RowReader(command.input_schema)
-        self._encoder = ResultEncoder(command.returns, init.result_schema, init.spec["explode"])
+        self._encoder = ResultEncoder(
+            command.returns,
+            init.result_schema,
+            init.spec["explode"],
+            bare=init.spec.get("expression", False),
+        )
         self._frames = frames.FrameBuffer()
         self._size = FrameSize.of(init.spec)
         self._group_parts: list[tuple[Any, Any, list[Any]]] = []

@@ -23,7 +23,7 @@ class ClassicDoor(Door):
 
     def jar(self) -> tuple[str, str] | None:
         bridge = self._bridge()
-        return None if bridge is None else (str(bridge.version()), str(bridge.sparkVersion()))
+        return None if bridge is None else (str(bridge.buildVersion()), str(bridge.sparkVersion()))
 
     def remedy(self) -> str:
         return how_to_add_jar(str(self._spark.version))
@@ -35,6 +35,9 @@ class ClassicDoor(Door):
     def async_io(self, df: DataFrame, command: bytes | None, spec: dict[str, Any]) -> DataFrame:
         function = self._python_function(command)
         return self._frame(self._bridge().asyncIO(df._jdf, function, json.dumps(spec)))
+
+    def plan_udfs(self) -> None:
+        self._bridge().planUdfs(self._spark._jsparkSession)
 
     def process_keyed(
         self, df: DataFrame, command: bytes | None, spec: dict[str, Any], initial: DataFrame | None

@@ -55,6 +55,9 @@ class ConnectDoor(Door):
         self._check_size(command, spec)
         return self._analysed(Operator("async_io", spec, _plan(df), pickled=command))
 
+    def plan_udfs(self) -> None:
+        """The server's sessions do, by the jar's extension of Spark."""
+
     def process_keyed(
         self, df: DataFrame, command: bytes | None, spec: dict[str, Any], initial: DataFrame | None
     ) -> DataFrame:

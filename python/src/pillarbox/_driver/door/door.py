@@ -36,7 +36,10 @@ class Door(ABC):
 
     @abstractmethod
     def jar(self) -> tuple[str, str] | None:
-        """Return the version and line of Spark (as in "4.2") of the driver's jar, if it has one."""
+        """Return the version and line of Spark (as in "4.2") of the driver's jar, if it has one.
+
+        The version of a development build has its commit behind a ``+``, if that is known.
+        """
 
     @abstractmethod
     def remedy(self) -> str:
@@ -49,6 +52,10 @@ class Door(ABC):
     @abstractmethod
     def async_io(self, df: DataFrame, command: bytes | None, spec: dict[str, Any]) -> DataFrame:
         """Apply the async I/O operator to ``df``; ``command`` is the pickled Python function."""
+
+    @abstractmethod
+    def plan_udfs(self) -> None:
+        """Make the driver plan the calls of ``async_udf``."""
 
     @abstractmethod
     def process_keyed(

@@ -1,6 +1,7 @@
 package io.pillarbox.spark
 
 import io.pillarbox.spark.plan.PillarboxStrategy
+import org.apache.spark.sql.catalyst.trees.TreePattern
 import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
 
 /**
@@ -13,5 +14,9 @@ private[pillarbox] final class PillarboxExtensions extends SparkSessionExtension
   override def apply(extensions: SparkSessionExtensions): Unit = {
     extensions.injectPlannerStrategy(_ => PillarboxStrategy)
     extensions.injectCheckRule(session => PillarboxStrategy.watch(session, _))
+    extensions.injectCheckRule { session => plan =>
+      // Extensions have no place for a rule that runs after Spark has extracted Python UDFs.
+      if (plan.containsPattern(TreePattern.PYTHON_UDF)) PillarboxStrategy.registerUdfs(session)
+    }
   }
 }

@@ -1,13 +1,10 @@
 package io.pillarbox.spark
 
-import java.util.Properties
-
 import scala.jdk.CollectionConverters._
-import scala.util.Using
 
 import com.fasterxml.jackson.databind.ObjectMapper
 import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec}
-import io.pillarbox.spark.base.SpecJson
+import io.pillarbox.spark.base.{Build, SpecJson}
 import io.pillarbox.spark.inspect.{CheckpointCatalog, StateAddress, StateReader}
 import io.pillarbox.spark.keyed.KeyedSpec
 import io.pillarbox.spark.keyed.jvm.JvmKeyedOperator
@@ -20,18 +17,14 @@ import org.apache.spark.sql.{DataFrame, SparkSession}
 /** The only class that Python calls: by py4j, or from a Spark Connect client by messages. On the driver. */
 private[pillarbox] object PythonBridge {
 
-  private lazy val build: Properties =
-    Using.resource(getClass.getResourceAsStream("/io/pillarbox/version.properties")) { in =>
-      val properties = new Properties
-      properties.load(in)
-      properties
-    }
-
   /** The version of this jar; the Python package must have the same. */
-  def version: String = build.getProperty("version")
+  def version: String = Build.version
+
+  /** The version, and for a development build behind a + the commit, if it is known. */
+  def buildVersion: String = Build.buildVersion
 
   /** The line of Spark that this jar was built for, as in "4.2". */
-  def sparkVersion: String = build.getProperty("spark")
+  def sparkVersion: String = Build.sparkVersion
 
   /**
    * Returns a DataFrame that calls a function for each row of `df`.
@@ -47,6 +40,9 @@ private[pillarbox] object PythonBridge {
       else AsyncIOFunction.Jvm(className(spec.name, spec.className), spec.options)
     )
   }
+
+  /** Makes `session` plan the calls of `pb.async_udf`, though it may be older than the jar. */
+  def planUdfs(session: SparkSession): Unit = PillarboxStrategy.registerUdfs(session)
 
   /**
    * Returns a DataFrame that processes each key of `df` with state and timers.

@@ -145,6 +145,7 @@ private object CarryOverSpec {
  * @param operatorId names this call of `async_io` in every executor of the application, wherever its
  *   DataFrame is used; limits that tasks share go by it
  * @param callScope the prefix of the ids of its calls, unless it has a place in a streaming query
+ * @param expression true for a call in an expression, whose only result is one value
  * @param json the text this was read from, which the worker gets, too
  */
 private[pillarbox] final case class AsyncIOSpec(
@@ -175,11 +176,12 @@ private[pillarbox] final case class AsyncIOSpec(
     shareCalls: Boolean = false,
     operatorId: String,
     callScope: Option[String],
+    expression: Boolean = false,
     json: String = ""
 ) {
 
   /** The operator as messages name it. */
-  def operator: String = s"async_io($name)"
+  def operator: String = s"${if (expression) "async_udf" else "async_io"}($name)"
 
   /** True if calls are named by what they ask, and not by the place of their row. */
   def isNamed: Boolean = journal.isDefined || callKey.nonEmpty

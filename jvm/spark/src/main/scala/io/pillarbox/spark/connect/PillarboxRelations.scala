@@ -26,7 +26,7 @@ private[pillarbox] final class PillarboxRelations extends RelationPlugin {
     OperatorMessage.parse(relation).map(plan(_, new ConnectAdapter(planner))).toJava
 
   private def plan(message: OperatorMessage, connect: ConnectAdapter): LogicalPlan =
-    if (message.kind == "hello") connect.text(PythonBridge.version, PythonBridge.sparkVersion)
+    if (message.kind == "hello") connect.text(PythonBridge.buildVersion, PythonBridge.sparkVersion)
     else {
       requireSameVersion(message.version)
       SparkAdapter.analyzedPlan(dataFrame(message, connect))

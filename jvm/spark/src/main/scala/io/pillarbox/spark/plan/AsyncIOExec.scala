@@ -22,7 +22,7 @@ import org.apache.spark.sql.pillarbox.MicroBatches
  */
 private[pillarbox] final case class AsyncIOExec(node: AsyncIO, inStream: Boolean, child: SparkPlan)
     extends UnaryExecNode {
-  import node.{operatorId, results, spec}
+  import node.{results, spec}
 
   override def output: Seq[Attribute] = child.output ++ results
 
@@ -44,7 +44,7 @@ private[pillarbox] final case class AsyncIOExec(node: AsyncIO, inStream: Boolean
 
   override protected def doExecute(): RDD[InternalRow] = {
     val batch = MicroBatches.current(sparkContext)
-    val scope = CallIdentity.scope(spec, operatorId, batch)
+    val scope = CallIdentity.scope(node, batch, sparkContext)
     val task = AsyncIOTasks.of(node, child.output, session, batch, scope, metrics)
     val rows = child.execute()
     if (inStream) new StreamingCallsRDD(rows, task)

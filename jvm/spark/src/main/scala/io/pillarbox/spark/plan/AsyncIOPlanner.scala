@@ -14,7 +14,7 @@ private[pillarbox] final class AsyncIOPlanner(df: DataFrame, spec: AsyncIOSpec) 
   private val inputs = if (spec.inputs.isEmpty) child.output else columns(spec.inputs)
 
   def dataFrame(function: AsyncIOFunction): DataFrame = {
-    val node = AsyncIO(spec, function, inputs, keys, by, results, child)
+    val node = AsyncIO(spec, function, inputs, keys, by, AsyncIOPlanner.results(spec), child)
     PillarboxStrategy.register(df.sparkSession, node)
     // Aliases give the new columns fresh ids where a query uses this DataFrame twice (a self-join).
     val added = node.results.map(result => Alias(result, result.name)())
@@ -31,19 +31,9 @@ private[pillarbox] final class AsyncIOPlanner(df: DataFrame, spec: AsyncIOSpec) 
       throw KeyedErrors.keyCollation(spec.name, column.name, column.dataType.sql)
     column
   }
-
-  private def results: Seq[Attribute] = {
-    val returned = spec.returns.map { field =>
-      // A row whose call failed has nulls, unless it fails the task.
-      AttributeReference(field.name, field.dataType, field.nullable || spec.onError != OnError.Raise)()
-    }
-    if (spec.onError == OnError.Column)
-      returned :+ AttributeReference(spec.errorColumn, AsyncIOPlanner.ErrorType)()
-    else returned
-  }
 }
 
-private object AsyncIOPlanner {
+private[plan] object AsyncIOPlanner {
 
   /** The struct that `on_error="column"` adds. */
   val ErrorType: StructType = new StructType()
@@ -52,4 +42,15 @@ private object AsyncIOPlanner {
     .add("attempts", IntegerType)
     .add("elapsed_ms", LongType)
     .add("call_id", StringType)
+
+  /** Returns new columns for the results, with that of the error if there is one. */
+  def results(spec: AsyncIOSpec): Seq[Attribute] = {
+    val returned = spec.returns.map { field =>
+      // A row whose call failed has nulls, unless it fails the task.
+      AttributeReference(field.name, field.dataType, field.nullable || spec.onError != OnError.Raise)()
+    }
+    if (spec.onError == OnError.Column)
+      returned :+ AttributeReference(spec.errorColumn, ErrorType)()
+    else returned
+  }
 }

@@ -11,7 +11,8 @@ import org.apache.spark.sql.pillarbox.{MicroBatch, MicroBatches}
  *
  * In a streaming query the scope is made of the query's id, the batch's number and the operator's place in
  * the plan, which are the same when the batch is run again, also by another driver. Elsewhere the scope comes
- * with the operator.
+ * with the operator. A call in an expression has its place in the optimized plan, where Spark has put it, and
+ * elsewhere the id of its result's column, which differs from query to query.
  */
 private object CallIdentity {
 
@@ -20,12 +21,28 @@ private object CallIdentity {
    *
    * @param batch the micro-batch that the operator runs in, if it is in a streaming query
    */
-  def scope(spec: AsyncIOSpec, operatorId: String, batch: Option[MicroBatch]): String = {
+  def scope(node: AsyncIO, batch: Option[MicroBatch], context: SparkContext): String = {
+    import node.{operatorId, spec}
     val inStream = for {
       batch <- batch
-      place <- placeIn(batch.plan, spec, operatorId)
+      place <-
+        if (spec.expression) placeOfUdf(node, context)
+        else placeIn(batch.plan, spec, operatorId).map(_.toString)
     } yield s"${batch.query}-${batch.number}-${spec.signature}-$place"
-    inStream.orElse(spec.callScope).getOrElse(operatorId)
+    inStream.getOrElse(if (spec.expression) scopeOfUdf(node) else spec.callScope.getOrElse(operatorId))
+  }
+
+  private def placeOfUdf(node: AsyncIO, context: SparkContext): Option[String] =
+    MicroBatches.optimizedPlan(context).flatMap { plan =>
+      val alike = plan.collectWithSubqueries {
+        case other: AsyncIO if other.spec.signature == node.spec.signature => other.results.head.exprId
+      }
+      Some(alike.distinct.indexOf(node.results.head.exprId)).filter(_ >= 0).map(place => s"u$place")
+    }
+
+  private def scopeOfUdf(node: AsyncIO): String = {
+    val column = node.results.head.exprId
+    s"${node.operatorId}-${column.jvmId.toString.take(8)}-${column.id}"
   }
 
   /** Returns the prefix with carry-over, without the batch's number: elements are numbered over batches. */

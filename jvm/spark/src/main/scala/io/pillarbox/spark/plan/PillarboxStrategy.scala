@@ -1,6 +1,7 @@
 package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.base.PillarboxConf
+import io.pillarbox.spark.checkpoint.OperatorNote
 import io.pillarbox.spark.keyed.KeyedErrors
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
@@ -13,6 +14,8 @@ private[pillarbox] object PillarboxStrategy extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case node: AsyncIO if node.spec.carryOver.isDefined && node.isStreaming =>
       CarryOverExec(node.alone, planLater(node.child)) :: Nil
+    case node: AsyncIO if node.spec.expression && RealTimeMode.reaches(node) =>
+      throw OperatorNote.refused("REAL_TIME_UDF", node.spec.operator)
     case node: AsyncIO if RealTimeMode.reaches(node) =>
       RealTimeCalls.plan(node.alone, planLater(node.child)) :: Nil
     case node: AsyncIO =>
@@ -34,12 +37,22 @@ private[pillarbox] object PillarboxStrategy extends SparkStrategy {
    */
   def register(session: SparkSession, node: LogicalPlan): Unit = {
     PillarboxConf.check(SparkAdapter.sqlConf(session))
-    session.synchronized {
-      val experimental = SparkAdapter.experimental(session)
-      if (!experimental.extraStrategies.contains(this: SparkStrategy))
-        experimental.extraStrategies = experimental.extraStrategies :+ this
-    }
+    registerStrategy(session)
     watch(session, node)
+  }
+
+  private def registerStrategy(session: SparkSession): Unit = session.synchronized {
+    val experimental = SparkAdapter.experimental(session)
+    if (!experimental.extraStrategies.contains(this: SparkStrategy))
+      experimental.extraStrategies = experimental.extraStrategies :+ this
+  }
+
+  /** Makes `session` plan the calls of `pb.async_udf`, and so the sessions cloned from it. */
+  def registerUdfs(session: SparkSession): Unit = session.synchronized {
+    val experimental = SparkAdapter.experimental(session)
+    if (!experimental.extraOptimizations.contains(AsyncUdfs))
+      experimental.extraOptimizations = experimental.extraOptimizations :+ AsyncUdfs
+    registerStrategy(session)
   }
 
   /**

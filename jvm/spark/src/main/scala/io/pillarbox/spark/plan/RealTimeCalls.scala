@@ -16,7 +16,7 @@ private object RealTimeCalls {
     if (node.by.nonEmpty) throw OperatorNote.refused("REAL_TIME_BY", node.spec.operator)
     val session = SparkSession.active
     val batch = MicroBatches.beingPlanned(session)
-    val scope = CallIdentity.scope(node.spec, node.operatorId, batch)
+    val scope = CallIdentity.scope(node, batch, session.sparkContext)
     val metrics = AsyncIOMetrics.create(session.sparkContext)
     val task = AsyncIOTasks.of(node, child.output, session, batch, scope, metrics)
     RealTimeMode.mapPartitions(child, child.output ++ node.results, new OfTask(task))

@@ -21,16 +21,23 @@ final case class MicroBatch(query: String, number: Long, plan: LogicalPlan, chec
 object MicroBatches {
 
   /** The micro-batch whose plan the calling thread of the driver runs; None in a batch query. */
-  def current(context: SparkContext): Option[MicroBatch] =
-    for {
-      id <- Option(context.getLocalProperty(SQLExecution.EXECUTION_ID_KEY))
-      batch <- Option(SQLExecution.getQueryExecution(id.toLong)).collect { case b: IncrementalExecution => b }
-    } yield MicroBatch(
+  def current(context: SparkContext): Option[MicroBatch] = running(context).map { batch =>
+    MicroBatch(
       batch.queryId.toString,
       batch.currentBatchId,
       batch.analyzed,
       new Path(batch.checkpointLocation).getParent
     )
+  }
+
+  /** The optimized plan of that micro-batch. */
+  def optimizedPlan(context: SparkContext): Option[LogicalPlan] = running(context).map(_.optimizedPlan)
+
+  private def running(context: SparkContext): Option[IncrementalExecution] =
+    for {
+      id <- Option(context.getLocalProperty(SQLExecution.EXECUTION_ID_KEY))
+      batch <- Option(SQLExecution.getQueryExecution(id.toLong)).collect { case b: IncrementalExecution => b }
+    } yield batch
 
   /** The streaming query that the calling thread of the driver works for, also in its `foreachBatch`. */
   def query(context: SparkContext): Option[String] =

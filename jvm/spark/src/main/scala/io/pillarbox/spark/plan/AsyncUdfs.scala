@@ -1,0 +1,151 @@
+package io.pillarbox.spark.plan
+
+import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec, OnError}
+import io.pillarbox.spark.base.SpecJson
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.trees.TreePattern.EVAL_PYTHON_UDF
+import org.apache.spark.sql.catalyst.util.toPrettySQL
+import org.apache.spark.sql.pillarbox.UserFunction
+
+/**
+ * Plans the calls of `pb.async_udf` as [[AsyncIO]] nodes.
+ *
+ * Spark takes Python UDFs out of expressions, into a node of their own below. This rule of the optimizer runs
+ * after that and divides such a node: marked UDFs become calls, the others stay with Spark. It is done when
+ * the optimizer ends, so AQE, which plans a query anew, finds calls with the same ids.
+ *
+ * A call is made once for all uses of it that only projections and filters separate: a filter on a result
+ * has, after Spark has moved it, the same UDF as the projection above it.
+ */
+private[pillarbox] object AsyncUdfs extends Rule[LogicalPlan] {
+
+  override def apply(plan: LogicalPlan): LogicalPlan =
+    plan.transformUpWithPruning(_.containsPattern(EVAL_PYTHON_UDF)) {
+      case eval: BaseEvalPython if eval.udfs.exists(MarkedUdf.isIn) => divide(eval)
+    }
+
+  private def divide(eval: BaseEvalPython): LogicalPlan = {
+    val (ours, others) = eval.udfs.zip(eval.resultAttrs).partition { case (udf, _) => MarkedUdf.isIn(udf) }
+    val below =
+      if (others.isEmpty) eval.child else bySpark(eval, others.map(_._1), others.map(_._2), eval.child)
+    val (plan, values) = ours.foldLeft((below, Map.empty[ExprId, Expression])) {
+      case ((plan, values), (udf, result)) =>
+        val (called, value) = evaluated(eval, udf, plan)
+        (called, values + (result.exprId -> value))
+    }
+    val columns = eval.output.map { column =>
+      values.get(column.exprId).fold[NamedExpression](column)(Alias(_, column.name)(exprId = column.exprId))
+    }
+    Project(columns, plan)
+  }
+
+  /** Returns a plan that has the columns of `below`, and the value of `udf` over its columns. */
+  private def evaluated(
+      eval: BaseEvalPython,
+      udf: PythonUDF,
+      below: LogicalPlan
+  ): (LogicalPlan, Expression) =
+    if (!MarkedUdf.isIn(udf)) alone(eval, udf, below)
+    else {
+      val (plan, arguments) = udf.children.foldLeft((below, Seq.empty[Expression])) {
+        case ((plan, done), inner: PythonUDF) =>
+          val (next, value) = evaluated(eval, inner, plan)
+          (next, done :+ value)
+        case ((plan, done), argument) => (plan, done :+ argument)
+      }
+      udf.copy(children = arguments) match {
+        case call @ MarkedUdf(spec) => new UdfCall(call, spec, plan).evaluated
+        case call => alone(eval, call, plan)
+      }
+    }
+
+  private def alone(eval: BaseEvalPython, udf: PythonUDF, below: LogicalPlan): (LogicalPlan, Expression) = {
+    val result = AttributeReference(udf.name, udf.dataType)()
+    (bySpark(eval, Seq(udf), Seq(result), below), result)
+  }
+
+  private def bySpark(
+      eval: BaseEvalPython,
+      udfs: Seq[PythonUDF],
+      results: Seq[Attribute],
+      below: LogicalPlan
+  ): LogicalPlan = eval match {
+    case arrow: ArrowEvalPython => ArrowEvalPython(udfs, results, below, arrow.evalType)
+    case _ => BatchEvalPython(udfs, results, below)
+  }
+}
+
+/** The call of a marked UDF, whose arguments have no Python UDFs any more, over the rows of `below`. */
+private final class UdfCall(udf: PythonUDF, declared: AsyncIOSpec, below: LogicalPlan) {
+
+  private val arguments = udf.children.map {
+    case NamedArgumentExpression(name, value) => (Some(name), value)
+    case value => (None, value)
+  }
+  private val function = AsyncIOFunction.Python(UserFunction.of(udf.func))
+
+  /** The spec with the names of the arguments; an empty one for those without. */
+  private val spec = AsyncIOSpec.fromJson(SpecJson.withFields(declared.json) { fields =>
+    val names = fields.putArray("arguments")
+    arguments.foreach { case (name, _) => names.add(name.getOrElse("")) }
+  })
+
+  /** Returns a plan that has the columns of `below`, and the value of the call over its columns. */
+  def evaluated: (LogicalPlan, Expression) = madeBelow(below) match {
+    case Some(node) => (exposed(node, below), value(node.results))
+    case None =>
+      val node = made
+      (node, value(node.results))
+  }
+
+  /** Makes the call. Its columns are named as the query shows the arguments, for messages. */
+  private def made: AsyncIO = {
+    val inputs: Seq[NamedExpression] = arguments.map {
+      case (_, column: Attribute) => column
+      case (name, value) => Alias(value, name.getOrElse(toPrettySQL(value)))()
+    }
+    val computed = inputs.collect { case alias: Alias => alias }
+    val child = if (computed.isEmpty) below else Project(below.output ++ computed, below)
+    AsyncIO(spec, function, inputs.map(_.toAttribute), keys(inputs), Nil, AsyncIOPlanner.results(spec), child)
+  }
+
+  private def keys(inputs: Seq[NamedExpression]): Seq[Attribute] =
+    if (spec.isKeyed) inputs.map(_.toAttribute) else Nil
+
+  private def value(results: Seq[Attribute]): Expression =
+    if (spec.onError == OnError.Column)
+      CreateNamedStruct(results.flatMap(column => Seq(Literal(column.name), column)))
+    else results.head
+
+  /** Returns the node that makes an equal call, if only projections and filters are above it. */
+  private def madeBelow(plan: LogicalPlan): Option[AsyncIO] = plan match {
+    case node: AsyncIO if isEqual(node) => Some(node)
+    case _: Project | _: Filter | _: BaseEvalPython => madeBelow(plan.children.head)
+    case node: AsyncIO if node.spec.expression => madeBelow(node.child)
+    case _ => None
+  }
+
+  private def isEqual(node: AsyncIO): Boolean =
+    udf.deterministic && node.spec == spec && node.function == function &&
+      node.inputs.map(origin(node.child, _)).zip(arguments).forall { case (origins, (_, value)) =>
+        origins.exists(_.semanticEquals(value))
+      }
+
+  /** The expressions that `column` stands for: itself, and what the projection below it computes. */
+  private def origin(child: LogicalPlan, column: Attribute): Seq[Expression] = child match {
+    case Project(columns, _) =>
+      column +: columns.collect { case alias: Alias if alias.exprId == column.exprId => alias.child }
+    case _ => Seq(column)
+  }
+
+  /** Returns `plan`, which has only projections and filters above `node`, with the node's results. */
+  private def exposed(node: AsyncIO, plan: LogicalPlan): LogicalPlan = plan match {
+    case same if same.eq(node) => same
+    case Project(columns, child) =>
+      val missing = node.results.filterNot(result => columns.exists(_.exprId == result.exprId))
+      Project(columns ++ missing, exposed(node, child))
+    case other => other.withNewChildren(other.children.map(exposed(node, _)))
+  }
+}

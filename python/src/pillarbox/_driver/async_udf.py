@@ -1,0 +1,369 @@
+"""``async_udf``: asynchronous calls in column expressions and in SQL."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import hashlib
+import inspect
+import typing
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from .._async.column_command import ColumnCommand, check_arguments
+from .._async.command import check_called, check_resource
+from .._async.function import AsyncFunction
+from .._async.options import AsyncOptions
+from .._base.checks import needs_other
+from .._base.functions import JvmFunction, is_async, name_of
+from .._base.unknown_options import answers_unknown
+from ..errors import error, shown
+from ..options import (
+    Duration,
+    ErrorColumn,
+    Limit,
+    Timeout,
+    as_limits,
+    as_on_error,
+    as_retry,
+    as_timeout,
+)
+from ..retry import Retry
+from .async_io import check_retry_on
+from .engine import require_jvm
+from .marked import Marked
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+    Returns = DataType | str | type[Any]
+
+# Spark's number for a UDF that is given a row at a time.
+_BATCHED = 100
+_VALUE = "value"
+
+
+@overload
+def async_udf(
+    function: Callable[..., Any],
+    *,
+    returns: Returns | None = None,
+    capacity: int = 100,
+    limit: Limit | Sequence[Limit] | None = None,
+    timeout: Duration | Timeout | None = None,
+    retry: int | Retry | None = None,
+    on_error: Literal["raise", "null", "column"] | ErrorColumn = "raise",
+    resource: Callable[[], Any] | None = None,
+    share_calls: bool = False,
+    name: str | None = None,
+) -> AsyncUdf: ...
+
+
+@overload
+def async_udf(
+    *,
+    returns: Returns | None = None,
+    capacity: int = 100,
+    limit: Limit | Sequence[Limit] | None = None,
+    timeout: Duration | Timeout | None = None,
+    retry: int | Retry | None = None,
+    on_error: Literal["raise", "null", "column"] | ErrorColumn = "raise",
+    resource: Callable[[], Any] | None = None,
+    share_calls: bool = False,
+    name: str | None = None,
+) -> Callable[[Callable[..., Any]], AsyncUdf]: ...
+
+
+@answers_unknown
+def async_udf(
+    function: Callable[..., Any] | None = None,
+    *,
+    returns: Returns | None = None,
+    capacity: int = 100,
+    limit: Limit | Sequence[Limit] | None = None,
+    timeout: Duration | Timeout | None = None,
+    retry: int | Retry | None = None,
+    on_error: Literal["raise", "null", "column"] | ErrorColumn = "raise",
+    resource: Callable[[], Any] | None = None,
+    share_calls: bool = False,
+    name: str | None = None,
+) -> AsyncUdf | Callable[[Callable[..., Any]], AsyncUdf]:
+    """Make a function of columns of an asynchronous function, for expressions and for SQL.
+
+    ``function`` is ``async def f(a, b)``, or ``def f(a, b)``, which runs in threads of the worker.
+    It gets the open resource first, if there is one, then a value for each column of the call, and
+    returns one value; None is null. Without ``function`` this is a decorator.
+
+    The result is used as a UDF of Spark is, in batches and in streams: ``select``, ``withColumn``,
+    ``filter``, nested in other expressions, and in SQL after ``score.register(spark, "score")``.
+    ``capacity`` rows of a task are in flight at a time, and rows keep their order. With plain
+    values it is an ordinary call: ``await score("text")``.
+
+    Spark calls it for each row that reaches the expression, in all branches of CASE, ``coalesce``
+    and the like. A call that a query has several times, as in a filter on a column that it shows
+    too, is made once. It needs the jar, see :func:`configure`.
+
+    Parameters
+    ----------
+    returns: the type of the value: DDL or a ``DataType``, or a class or an annotation that is
+        mapped as in :func:`async_io`. Several columns, as in "temp double, wind double", and a
+        class, are a struct. By default the function's annotation.
+    capacity: rows in flight in one task, with those that are done but wait for their turn.
+    limit: how many calls the service may see, over all uses of this object.
+    timeout: the longest time of a row; a :class:`Timeout` also bounds one attempt.
+    retry: how many attempts are made, the first included, or a :class:`Retry`; one by default.
+    on_error: "raise" fails the task; "null" gives null; "column" gives struct<value, error>, in
+        which ``error`` is that of :func:`async_io`, null for good rows. An :class:`ErrorColumn`
+        has another name for it.
+    resource: a function without parameters that gives an (async) context manager, opened in the
+        worker before the first call.
+    share_calls: whether rows with equal arguments, and in flight in one task, share one call.
+    name: the name in plans, metrics and messages; by default the function's name.
+
+    Raises :class:`InvalidOption`, :class:`InvalidSchema` or :class:`InvalidFunction`.
+    """
+    if function is None:
+        options = {key: value for key, value in locals().items() if key != "function"}
+        return functools.partial(async_udf, **options)
+    _check_function(function)
+    check_resource(resource)
+    options_of_calls = AsyncOptions(
+        name=name_of(function) if name is None else name,
+        capacity=capacity,
+        limits=as_limits(limit),
+        timeout=as_timeout(timeout),
+        retry=as_retry(retry),
+        on_error=as_on_error(on_error),
+        share_calls=share_calls,
+    )
+    check_retry_on(options_of_calls.retry, on_jvm=False)
+    if options_of_calls.error_column == _VALUE:
+        raise needs_other("on_error", on_error, "where the value has this name", "Take another.")
+    return AsyncUdf(function, _type_of(returns, function), options_of_calls, resource)
+
+
+def _check_function(function: object) -> None:
+    if isinstance(function, (AsyncFunction, JvmFunction, AsyncUdf)):
+        raise error("NOT_A_FUNCTION_OF_VALUES", value=shown(function))
+    check_called(function, "NOT_A_FUNCTION_OF_VALUES")
+
+
+def _type_of(returns: Any, function: Callable[..., Any]) -> DataType:
+    """Return the type that ``returns`` or the function's annotation says."""
+    from pyspark.sql.types import DataType
+
+    from .._arrow.classes import mapped_annotation
+    from .._arrow.ddl import parse_type
+    from .._arrow.schema import check_type
+
+    if returns is None:
+        mapped = mapped_annotation(_annotation(function), f"returns of {name_of(function)}")
+        found: DataType = mapped.data_type
+    elif isinstance(returns, (str, DataType)):
+        found = parse_type(returns, "returns")
+    else:
+        found = mapped_annotation(returns, "returns").data_type
+    check_type(found, _VALUE, "returns")
+    return found
+
+
+def _annotation(function: Any) -> Any:
+    """Return the annotation of the result. Raises ``InvalidSchema`` (RETURNS_MISSING)."""
+    inner = function
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    if not inspect.isroutine(inner):
+        inner = inner.__call__
+    try:
+        return typing.get_type_hints(inner, include_extras=True)["return"]
+    except Exception as problem:
+        has_none = isinstance(problem, KeyError)
+        reason = "it has no annotation of its result" if has_none else str(problem)
+        raise error("RETURNS_MISSING", function=name_of(function), reason=reason) from None
+
+
+class AsyncUdf:
+    """What :func:`async_udf` makes: a function of columns, with the attributes of Spark's UDFs.
+
+    It is made of the ``function``, which is its ``__wrapped__``, the ``data_type`` of the value,
+    the ``options`` of the operator, and the ``resource``.
+    """
+
+    evalType = _BATCHED
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        data_type: DataType,
+        options: AsyncOptions,
+        resource: Callable[[], Any] | None,
+    ) -> None:
+        functools.update_wrapper(self, function, updated=())
+        self._name = options.name
+        self._function, self._resource, self._options = function, resource, options
+        self._data_type = data_type
+        self._operator = uuid.uuid4().hex
+        self.deterministic = True
+        self._made: tuple[Any, Any] = None, None
+
+    @property
+    def returnType(self) -> DataType:
+        """The type of the column."""
+        from pyspark.sql.types import StructField, StructType
+
+        from .._arrow.schema import ERROR_TYPE
+
+        if self._options.error_column is None:
+            return self._data_type
+        failed = StructField(self._options.error_column, ERROR_TYPE)
+        return StructType([StructField(_VALUE, self._data_type), failed])
+
+    @property
+    def func(self) -> Any:
+        """The function that Spark pickles."""
+        return Marked(self._name, self._spec(), self._command().dumps)
+
+    def asNondeterministic(self) -> AsyncUdf:
+        """Return the same function, which Spark calls exactly where it stands in the query.
+
+        A filter on other columns that is written after it then runs after it, too. Limits count
+        its calls with those of this object.
+        """
+        other = AsyncUdf(self._function, self._data_type, self._options, self._resource)
+        other._operator, other.deterministic = self._operator, False
+        return other
+
+    def register(self, spark: SparkSession, name: str | None = None) -> None:
+        """Make it a function of SQL in ``spark``, by default under its own name.
+
+        Raises :class:`EngineUnavailable` where the session lacks the jar.
+        """
+        require_jvm(spark).plan_udfs()
+        spark.udf.register(self._name if name is None else name, self)
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Return a column, or call the function.
+
+        With a ``Column`` among the arguments, or texts only, which name columns, the result is a
+        ``Column``. Otherwise, and with texts if it is awaited, it is a call with these values. It
+        opens the resource if there is one.
+
+        Raises :class:`InvalidFunction` (WRONG_ARGUMENTS) if the function doesn't take so many, and
+        :class:`EngineUnavailable` where the session lacks the jar.
+        """
+        from pyspark.sql import Column
+
+        given = [*arguments, *named.values()]
+        has_resource = self._resource is not None
+        check_arguments(self._function, self._name, has_resource, len(arguments), list(named))
+        is_column = any(isinstance(one, Column) for one in given)
+        plain = [one for one in given if not isinstance(one, (str, Column))]
+        if plain and is_column:
+            raise error("NOT_A_COLUMN", function=self._name, value=shown(plain[0]))
+        spark = None if plain else _session()
+        if spark is None:
+            return self._called(*arguments, **named)
+        require_jvm(spark).plan_udfs()
+        column = self._udf(spark)(*arguments, **named)
+        if not is_column:
+            column.__class__ = _awaitable(column.__class__)
+            column._pillarbox_call = lambda: self._called(*arguments, **named)
+        return column
+
+    async def _called(self, *values: Any, **named: Any) -> Any:
+        async with _opened(self._resource) as resources:
+            call = functools.partial(self._function, *resources, *values, **named)
+            answer = call() if is_async(self._function) else await asyncio.to_thread(call)
+            return await answer if inspect.isawaitable(answer) else answer
+
+    def _udf(self, spark: SparkSession) -> Any:
+        """Return Spark's UDF, which is made once for a session."""
+        owner, made = self._made
+        if owner is not spark:
+            if hasattr(spark, "_jsparkSession"):
+                from pyspark.sql.udf import UserDefinedFunction
+            else:
+                from pyspark.sql.connect.udf import (  # type: ignore[assignment]
+                    UserDefinedFunction,
+                )
+            made = UserDefinedFunction(
+                self.func, self.returnType, self._name, _BATCHED, self.deterministic
+            )
+            self._made = spark, made
+        return made
+
+    def _command(self) -> ColumnCommand:
+        return ColumnCommand(
+            self._function,
+            is_async(self._function),
+            self._resource,
+            self._options.retry,
+            self._columns(),
+            self._name,
+        )
+
+    def _columns(self) -> StructType:
+        from pyspark.sql.types import StructType
+
+        return StructType().add(_VALUE, self._data_type)
+
+    def _spec(self) -> dict[str, Any]:
+        told = f"{self._name}|{self.returnType.json()}"
+        return {
+            **self._options.to_spec(),
+            "form": "row" if is_async(self._function) else "thread",
+            "returns": self._columns().json(),
+            "signature": hashlib.blake2s(told.encode(), digest_size=6).hexdigest(),
+            "operator_id": self._operator,
+            "expression": True,
+            "deterministic": self.deterministic,
+        }
+
+    def __repr__(self) -> str:
+        return f"async_udf({self._name})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_made": (None, None)}
+
+
+def _session() -> Any:
+    """Return the session that a column would be made in, or None."""
+    from pyspark.sql.utils import is_remote
+
+    if is_remote():
+        from pyspark.sql.connect.session import SparkSession as Remote
+
+        return Remote.getActiveSession()
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() or SparkSession._instantiatedSession
+
+
+@functools.cache
+def _awaitable(kind: Any) -> type:
+    """Return a class of columns that may be awaited instead."""
+
+    def called(column: Any) -> Generator[Any, None, Any]:
+        awaited: Awaitable[Any] = column._pillarbox_call()
+        return awaited.__await__()
+
+    body = {"__await__": called, "__hash__": object.__hash__, "__module__": kind.__module__}
+    return type(kind.__name__, (kind,), body)
+
+
+@asynccontextmanager
+async def _opened(resource: Callable[[], Any] | None) -> AsyncIterator[tuple[Any, ...]]:
+    """Give the open resource in a tuple, which is empty without one."""
+    if resource is None:
+        yield ()
+        return
+    manager = resource()
+    if hasattr(manager, "__aenter__"):
+        async with manager as opened:
+            yield (opened,)
+    else:
+        with manager as opened:
+            yield (opened,)

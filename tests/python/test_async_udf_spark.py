@@ -1,0 +1,234 @@
+"""Asynchronous calls in column expressions and in SQL, on Spark."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType
+
+import pillarbox as pb
+from spark_support import CallLog, Kept, by_value
+
+by_value(__name__)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> CallLog:
+    return CallLog(str(tmp_path / "calls"))
+
+
+def keys(log: CallLog) -> list[Any]:
+    return sorted(event["key"] for event in log.events("start"))
+
+
+async def twice(x: int) -> int:
+    await asyncio.sleep(0)
+    return 2 * x
+
+
+def logged(log: CallLog, **options: Any) -> pb.AsyncUdf:
+    async def score(x: int) -> int:
+        async with log.call(x):
+            await asyncio.sleep(0.02)
+            return 10 * x
+
+    return pb.async_udf(score, **options)
+
+
+def test_a_call_is_an_expression_wherever_a_udf_of_spark_is(spark: SparkSession) -> None:
+    double = pb.async_udf(twice)
+    spark_udf = F.udf(lambda x: x + 1, LongType())
+    df = spark.range(6)
+    assert df.select(double("id")).columns == ["twice(id)"]
+    chosen = df.select(
+        "id",
+        double("id").alias("a"),
+        double(F.col("id") + 1).alias("b"),
+        (double("id") + double(spark_udf(double("id"))) - 1).alias("c"),
+        spark_udf("id").alias("d"),
+        F.when(F.col("id") > 2, double(x="id")).alias("e"),
+    )
+    assert chosen.collect() == [
+        Row(id=i, a=2 * i, b=2 * i + 2, c=2 * i + 2 * (2 * i + 1) - 1, d=i + 1,
+            e=2 * i if i > 2 else None)
+        for i in range(6)
+    ]  # fmt: skip
+    sums = df.groupBy(double(F.col("id") % 2).alias("k")).agg(double(F.sum("id")).alias("s"))
+    assert sorted(sums.collect()) == [Row(k=0, s=12), Row(k=2, s=18)]
+    joined = df.alias("l").join(df.alias("r"), double("l.id") == F.col("r.id"))
+    assert sorted(joined.collect()) == [(0, 0), (1, 2), (2, 4)]
+    assert df.orderBy(F.desc(double("id"))).first() == Row(id=5)
+
+
+def test_an_equal_call_is_made_once_and_only_for_rows_that_are_left(
+    spark: SparkSession, log: CallLog
+) -> None:
+    score = logged(log)
+    scored = spark.range(20).withColumn("s", score("id"))
+    found = scored.filter((F.col("s") > 50) & (F.col("id") % 3 == 0)).select("id", "s", score("id"))
+    assert found.collect() == [(i, 10 * i, 10 * i) for i in (6, 9, 12, 15, 18)]
+    assert keys(log) == [0, 3, 6, 9, 12, 15, 18]
+    assert scored.select("id").count() == 20
+    assert len(keys(log)) == 7
+
+
+def test_a_nested_call_that_is_made_already_is_found_too(spark: SparkSession, log: CallLog) -> None:
+    outer, inner = logged(log), pb.async_udf(twice)
+    nested = spark.range(4).withColumn("s", outer(inner("id")))
+    assert nested.filter("s > 20").select("s", inner("id")).collect() == [(40, 4), (60, 6)]
+    assert keys(log) == [0, 2, 4, 6]
+
+
+def test_a_function_that_is_not_deterministic_is_called_where_it_stands(
+    spark: SparkSession, log: CallLog
+) -> None:
+    score = logged(log).asNondeterministic()
+    chosen = spark.range(6).withColumn("s", score("id")).filter("id > 3 and s > 40")
+    assert chosen.collect() == [(5, 50)]
+    assert keys(log) == [0, 1, 2, 3, 4, 5]
+
+
+def test_limits_hold_over_all_uses_and_ids_are_of_each_use(
+    spark: SparkSession, log: CallLog
+) -> None:
+    score = logged(log, limit=pb.Limit(concurrency=2))
+    both = spark.range(0, 12, 1, 2).select(score("id").alias("a"), score(F.col("id") + 1))
+    assert both.collect() == [(10 * i, 10 * i + 10) for i in range(12)]
+    assert log.most_in_flight() <= 2
+    ids = [event["call_id"] for event in log.events("start")]
+    assert len(ids) == len(set(ids)) == 24
+
+
+def test_ids_are_the_same_when_aqe_plans_again_and_when_the_frame_runs_again(
+    spark: SparkSession, log: CallLog
+) -> None:
+    scored = spark.range(8).repartition(4, "id").withColumn("s", logged(log)("id"))
+    other = spark.range(8).withColumnRenamed("id", "other").repartition(3, "other")
+    joined = scored.join(other, F.col("id") == F.col("other"))
+    for _ in range(2):
+        assert len(joined.collect()) == 8
+    ids = [event["call_id"] for event in log.events("start")]
+    assert sorted(ids[:8]) == sorted(ids[8:])
+    assert len(set(ids)) == 8
+
+
+@dataclass
+class Weather:
+    temp: float
+    wind: float | None
+
+
+@asynccontextmanager
+async def client() -> AsyncIterator[dict[str, float]]:
+    yield {"JFK": 3.5}
+
+
+@pb.async_udf(resource=client, on_error="column", timeout="20s")
+async def weather(http: dict[str, float], origin: str, hour: int) -> Weather:
+    return Weather(http[origin] + hour, None)
+
+
+def test_several_columns_are_a_struct_and_an_error_is_one_beside_it(spark: SparkSession) -> None:
+    df = spark.createDataFrame([("JFK", 1), ("EWR", 2)], "origin string, hour int")
+    good, bad = df.select(weather("origin", "hour").alias("w")).select("w.*").collect()
+    assert good == Row(value=Row(temp=4.5, wind=None), error=None)
+    assert bad.value is None
+    assert (bad.error.kind, bad.error.attempts) == ("KeyError", 1)
+    assert df.filter(weather("origin", "hour").value.temp > 4).count() == 1
+
+    def pair(x: int) -> Any:
+        return {"a": x, "b": str(x), "left_out": 1} if x else None
+
+    both = pb.async_udf(pair, returns="a long, b string")
+    found = spark.range(2).select(both("id").alias("p")).collect()
+    assert found == [Row(p=None), Row(p=Row(a=1, b="1"))]
+
+
+def test_a_registered_function_is_one_of_sql(spark: SparkSession, log: CallLog) -> None:
+    score = logged(log)
+    score.register(spark, "pb_score")
+    spark.udf.register("pb_weather", weather)
+    spark.sql("CREATE OR REPLACE TEMP VIEW numbers AS SELECT id, 'JFK' AS origin FROM range(6)")
+    found = spark.sql(
+        "SELECT id, pb_score(id) + 1 AS s FROM numbers WHERE pb_score(id) > 30 AND id < 5"
+    )
+    assert found.collect() == [Row(id=4, s=41)]
+    assert keys(log) == [0, 1, 2, 3, 4]
+    hours = spark.sql("SELECT pb_weather(origin, cast(id AS int)).value.temp AS t FROM numbers")
+    assert [row.t for row in hours.collect()] == [3.5 + i for i in range(6)]
+
+
+def test_a_function_without_arguments_and_one_of_odd_types(spark: SparkSession) -> None:
+    async def now() -> str:
+        return "now"
+
+    def listed(values: list[int], pairs: dict[str, float]) -> list[str]:
+        return [*map(str, values), *pairs]
+
+    df = spark.sql("SELECT array(1L, 2L) AS a, map('x', 1.5D) AS m")
+    found = df.select(pb.async_udf(now)(), pb.async_udf(listed)("a", pairs="m").alias("l"))
+    assert found.collect() == [("now", ["1", "2", "x"])]
+
+
+def test_a_large_function_is_called_too(spark: SparkSession) -> None:
+    table = list(range(400_000))
+
+    async def look_up(x: int) -> int:
+        return table[x]
+
+    assert spark.range(3).select(pb.async_udf(look_up)("id")).collect() == [(0,), (1,), (2,)]
+
+
+def test_errors_name_the_function(spark: SparkSession) -> None:
+    async def broken(x: int) -> int:
+        raise KeyError(f"no {x}")
+
+    with pytest.raises(Exception, match=r"async_udf\(broken\).*no 0") as raised:
+        spark.range(1).select(pb.async_udf(broken, name="broken")("id")).collect()
+    failed = pb.failure_of(raised.value)
+    assert failed is not None
+    assert failed.operator == "async_udf(broken)"
+    pb.async_udf(twice, name="pb_twice").register(spark)
+    with pytest.raises(Exception, match=r"twice\(x: 'int'\) -> 'int' can't be called as pb_twice"):
+        spark.sql("SELECT pb_twice(1L, 2L)").collect()
+    with pytest.raises(AnalysisException, match="twice"):
+        spark.range(1).select(F.transform(F.array("id"), pb.async_udf(twice))).collect()
+
+
+def test_calls_in_a_stream_have_ids_of_their_micro_batch(
+    spark: SparkSession, log: CallLog, tmp_path: Path
+) -> None:
+    kept = Kept(str(tmp_path / "kept"))
+    source, checkpoint = tmp_path / "in", str(tmp_path / "checkpoint")
+    spark.range(4).coalesce(1).write.parquet(str(source))
+    rows = spark.readStream.schema("id long").parquet(str(source))
+
+    def run() -> list[str]:
+        score = logged(log)
+        scored = rows.withColumn("s", score("id")).filter("s >= 20").withColumn("t", score("s"))
+        query = scored.writeStream.foreachBatch(kept).option("checkpointLocation", checkpoint)
+        query.trigger(availableNow=True).start().awaitTermination()
+        return [event["call_id"] for event in log.events("start")]
+
+    first = run()
+    assert kept.rows() == [(2, 20, 200), (3, 30, 300)]
+    assert len(set(first)) == 6
+    Path(checkpoint, "commits", "0").unlink()
+    Path(checkpoint, "commits", ".0.crc").unlink(missing_ok=True)
+    assert sorted(run()[6:]) == sorted(first)
+
+
+@pytest.mark.classic
+def test_spark_s_own_worker_says_what_is_missing(spark: SparkSession) -> None:
+    numbers = spark.sparkContext.parallelize([1], 1)
+    with pytest.raises(Exception, match=r"twice is a pb.async_udf.*pb.configure"):
+        numbers.map(pb.async_udf(twice).func).collect()
