@@ -29,7 +29,6 @@ from .retry import Retry
 Duration = str | timedelta
 Scope = Literal["key", "task", "executor", "query"]
 StateBackend = Literal["rocksdb", "heap"]
-OnLate = Literal["drop", "process", "output"]
 
 _HOUR_MS = 3_600_000
 _RATES_MS = {

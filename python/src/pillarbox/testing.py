@@ -33,7 +33,8 @@ from ._keyed_async.options import CallOptions
 
 if TYPE_CHECKING:
     from ._async.options import OnError
-    from .options import Duration, ErrorColumn, OnLate, Timeout
+    from ._keyed.output import OnLate
+    from .options import Duration, ErrorColumn, Timeout
     from .retry import Retry
 
 __all__ = ["AsyncKeyedHarness", "KeyedHarness", "Timer", "call"]

@@ -11,9 +11,9 @@ from pyspark.sql.types import StructField, StructType, TimestampNTZType, Timesta
 from .._arrow.schema import claim, find_column, is_case_sensitive, parse_returns, select_inputs
 from .._base.checks import check_flag, check_frame, check_name, column_names
 from .._keyed.input_columns import check_order, check_timestamp
-from .._keyed.output import LATE, TAG, check_on_late, check_tag, wire_schema
+from .._keyed.output import LATE, TAG, OnLate, check_on_late, check_tag, wire_schema
 from ..errors import error
-from ..options import Backend, OnLate, StateBackend, as_backend
+from ..options import Backend, StateBackend, as_backend
 from .keys import key_columns
 
 if TYPE_CHECKING:

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from .._async.options import OnError
+    from .._keyed.output import OnLate
     from .._keyed_async.options import CallOptions
-    from ..options import Backend, Duration, ErrorColumn, OnLate, StateBackend, Timeout
+    from ..options import Backend, Duration, ErrorColumn, StateBackend, Timeout
     from ..retry import Retry
     from .keyed_input import KeyedOptions
 

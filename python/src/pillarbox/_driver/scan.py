@@ -13,7 +13,8 @@ from ..errors import PillarboxError, error
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from ..options import Backend, Duration, OnLate, StateBackend
+    from .._keyed.output import OnLate
+    from ..options import Backend, Duration, StateBackend
 
 
 @answers_unknown

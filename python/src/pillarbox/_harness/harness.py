@@ -19,7 +19,7 @@ from .._keyed.context import EVENT_TIMER, PROCESSING_TIMER, ROW, UNKNOWN
 from .._keyed.function import AsyncKeyedProcessFunction, KeyedProcessFunction
 from .._keyed.input_columns import order_key, timestamp_reader
 from .._keyed.methods import check_methods
-from .._keyed.output import LATE, check_on_late, check_tag, row_acceptor, without_none
+from .._keyed.output import LATE, OnLate, check_on_late, check_tag, row_acceptor, without_none
 from .._keyed.runtime import KeyedRuntime
 from .._keyed.surface import Timer
 from .._keyed.timers import epoch_ms
@@ -32,8 +32,6 @@ from .memory import KeySpace, hashable, visible
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-    from ..options import OnLate
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 from pyspark.sql import types as t
@@ -20,12 +20,12 @@ from .._arrow.results import row_shape
 from .._arrow.writers import list_writer
 from .._base.checks import check, check_choice, check_name, needs_other
 from ..errors import ResultTypeMismatch
-from ..options import OnLate
 from .values import ValueType
 
 TAG = "tag"
 MAIN = "main"
 LATE = "late"
+OnLate = Literal["drop", "process", "output"]
 RESERVED_TAGS = (MAIN, LATE, "error")
 SIDE_OUTPUT = "pillarbox.side_output"
 
