@@ -123,7 +123,7 @@ def test_with_batches_and_retries(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({"by": "nowhere"}, "UNKNOWN_KEY_COLUMN"),
+        ({"by": "nowhere"}, "UNKNOWN_COLUMN"),
         ({"by": []}, "by"),
         ({"by": "k", "ordered": False}, "OPTION_NEEDS_OTHER"),
         ({"by": "k", "carry_over": True}, "OPTION_NEEDS_OTHER"),

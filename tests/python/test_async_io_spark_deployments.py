@@ -6,6 +6,7 @@ import asyncio
 import os
 import platform
 import resource
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from pyspark.sql import SparkSession
 import pillarbox as pb
 from pillarbox._base.spark_versions import line_of
 from pillarbox._driver.door import door_of
+from python_archive import BARE
 from spark_apps import SOURCES, run_app
 from spark_support import eventually
 
@@ -198,8 +200,25 @@ def test_a_worker_of_another_python_version_is_told_with_both(
         df.collect()
 
 
+@pytest.mark.classic
+@pytest.mark.parametrize("engine", ["jvm", "python"])
+def test_a_worker_that_lacks_a_package_is_told_with_its_interpreter(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    if not subprocess.run([BARE, "-c", "import pyarrow"], stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("the Python that this environment was made from has PyArrow")
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", BARE)
+    df = spark.range(0, 1, 1, 1).transform(pb.async_io, unused, returns="x int", engine=engine)
+    with pytest.raises(PythonException) as raised:
+        df.collect()
+    told = pb.failure_of(raised.value)
+    assert told is not None
+    assert (told.condition, told.operator) == ("WORKER_IMPORT_FAILED", "async_io(unused)")
+    assert f"No module named 'pyarrow'. It runs on {BARE}." in str(told)
+
+
 def test_the_versions_come_from_the_jar(spark: SparkSession) -> None:
     version, line = door_of(spark).jar()
     base, _, commit = version.partition("+g")
     assert (base, line) == (pb.__version__, line_of(spark.version))
-    assert len(commit) == 12, "tests run in a checkout"
+    assert len(commit) == (12 if Path(SOURCES).parents[1].joinpath(".git").exists() else 0)

@@ -542,7 +542,7 @@ def test_what_is_refused(spark: SparkSession, log: CallLog, journal: str) -> Non
     assert "twice" in refused("CALL_KEY_WITHOUT_NAME", call_key="id", name=None)
     refused("CALL_KEY_WITHOUT_NAME", call_key="id", share_calls=True, name=None)
     called(rows, log, share_calls=True, name=None)
-    assert "idd" in refused("UNKNOWN_CALL_KEY_COLUMN", journal=journal, call_key=["idd"])
+    assert "idd" in refused("UNKNOWN_COLUMN", journal=journal, call_key=["idd"])
     for value in (3, "", b"", ["x"]):
         assert "journal" in refused("INVALID_OPTION", journal=value)
     assert "share_calls" in refused("INVALID_OPTION", share_calls=1)

@@ -131,8 +131,12 @@ class WorkerFailed(PillarboxError, RuntimeError):
 
 def _load_catalogue() -> dict[str, dict[str, str]]:
     text = importlib.resources.files(__package__).joinpath("errors.json").read_text("utf-8")
-    catalogue: dict[str, dict[str, str]] = json.loads(text)
-    return catalogue
+    by_type: dict[str, dict[str, dict[str, str]]] = json.loads(text)
+    return {
+        condition: {"type": kind, **words}
+        for kind, errors in by_type.items()
+        for condition, words in errors.items()
+    }
 
 
 CATALOGUE = _load_catalogue()

@@ -41,6 +41,6 @@ def _unknown(made: Any, option: str, names: list[str]) -> Exception:
     meant = WORDS.get(made.__name__, {}).get(option)
     if meant is None:
         meant = f"The nearest that it has is {nearest(option, names)}."
-    where = "pb.testing" if made.__module__.endswith(".testing") else "pb"
+    where = "pb.testing" if "testing" in made.__module__.split(".") else "pb"
     function = f"{where}.{made.__name__}"
     return error("UNKNOWN_OPTION", function=function, option=option, meant=meant)

@@ -19,8 +19,7 @@ def key_columns(
     schema: StructType, names: Sequence[str], case_sensitive: bool
 ) -> list[StructField]:
     """Return the columns of ``by``. Raises ``InvalidOption`` and ``InvalidSchema``."""
-    unknown = "UNKNOWN_KEY_COLUMN"
-    keys = [find_column(schema, name, "by", unknown, case_sensitive) for name in names]
+    keys = [find_column(schema, name, "by", case_sensitive) for name in names]
     for key in keys:
         check_type(key.dataType, key.name, "by")
         if not is_comparable(key.dataType):
@@ -43,11 +42,8 @@ def check_call_key(
         raise needs_other("journal", True, condition, advice)
     columns = inputs.fields
     if options.call_key is not None:
-        unknown = "UNKNOWN_CALL_KEY_COLUMN"
-        columns = [
-            find_column(schema, name, "call_key", unknown, case_sensitive)
-            for name in options.call_key
-        ]
+        names = options.call_key
+        columns = [find_column(schema, name, "call_key", case_sensitive) for name in names]
     elif options.journal is None and not options.share_calls:
         return
     for column in columns:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from pyspark.sql.types import StructField, StructType
 
 from .._arrow.schema import check_type
 from .._async.command import Command, Shipped
+from .._async.guarded import Guarded
 from .._async.options import AsyncOptions
 from .._async.python_task import CallScope, run_task
 from .door import door_of
@@ -43,13 +45,17 @@ def async_io_in_python(
     columns = positions(df.schema, options.inputs, command.input_schema)
     scope = _scope(df, identity)
 
+    # mapInArrow looks columns up by name, which fails for names that come twice or have dots.
+    made = _numbered(output)
+    task = Guarded(
+        partial(run_task, shipped, options, columns, made.names, scope), f"async_io({options.name})"
+    )
+
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from run_task(shipped, options, columns, made.names, scope, batches)
+        yield from task(batches)
 
     # Plans show the name, and so it counts in the scopes of operators above.
     run.__name__ = run.__qualname__ = f"async_io({options.name})"
-    # mapInArrow looks columns up by name, which fails for names that come twice or have dots.
-    made = _numbered(output)
     given = df.toDF(*made.names[: len(df.columns)])
     # A task may read several partitions one after the other, but its context has one number.
     given = given.select("*", F.spark_partition_id().alias("partition"))

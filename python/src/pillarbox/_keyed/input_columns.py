@@ -8,6 +8,7 @@ from typing import Any
 
 from pyspark.sql import types as t
 
+from .._arrow.schema import find_column
 from .._base.checks import column_names
 from ..errors import error, shown
 
@@ -45,13 +46,9 @@ def timestamp_reader(
         if is_needed:
             raise error("TIME_SORTED_WITHOUT_TIMESTAMP")
         return lambda row: None
-    if timestamp not in columns.names:
-        available = ", ".join(columns.names)
-        raise error("UNKNOWN_TIMESTAMP_COLUMN", column=timestamp, available=available)
-    position = columns.names.index(timestamp)
-    kinds = (t.TimestampType, t.TimestampNTZType, t.LongType)
-    check_timestamp(columns.fields[position], kinds)
-    micros = _micros(columns.fields[position].dataType)
+    column = find_column(columns, timestamp, "timestamp")
+    check_timestamp(column, (t.TimestampType, t.TimestampNTZType, t.LongType))
+    position, micros = columns.names.index(timestamp), _micros(column.dataType)
 
     def read(row: Any) -> int | None:
         value = row[position]
@@ -78,13 +75,10 @@ def order_key(
     """Return a sort key over rows: ascending, nulls first and NaN last, as in Spark."""
     if order_by is None:
         return None
-    positions = []
-    for name in column_names("order_by", order_by):
-        if name not in columns.names:
-            available = ", ".join(columns.names)
-            raise error("UNKNOWN_ORDER_COLUMN", column=name, available=available)
-        check_order(columns[name])
-        positions.append(columns.names.index(name))
+    names = column_names("order_by", order_by)
+    for name in names:
+        check_order(find_column(columns, name, "order_by"))
+    positions = list(map(columns.names.index, names))
     return lambda row: tuple(_comparable(row[position]) for position in positions)
 
 

@@ -1,4 +1,4 @@
-"""Runs one keyed process function over rows and timers of some keys."""
+"""The run of one keyed process function over rows and timers of some keys."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHOWN = 200  # characters of a row
 
 
 def rows_of(answer: Any) -> Any:
-    """The rows that a method has returned or yields: those of a list or generator, or just one."""
+    """Return the rows of a method's answer: those of a list or generator, or just one."""
     if answer is None or (answer.__class__ is tuple and not answer):
         return ()
     return answer if isinstance(answer, list) or hasattr(answer, "__next__") else (answer,)
@@ -74,13 +74,13 @@ class KeyedRuntime:
         return has_own(self.function, "on_timer")
 
     def _refusal(self) -> Callable[[], Exception] | None:
-        """The error for a timer that the function sets, if it can't have any."""
+        """Return a function that makes the error for a timer; None if timers are allowed."""
         if self.has_timers:
             return None
         return lambda: without_on_timer(self.function, self.context._name)
 
     def open(self) -> None:
-        """Calls the function's ``open``; states can be declared in it only."""
+        """Call the function's ``open``; states can be declared in it only."""
         self.registry.is_open = True
         try:
             self.function.open(OpenContext(self.registry.declare, self.context._name))
@@ -95,7 +95,7 @@ class KeyedRuntime:
         self._reached = {0: watermark} if of_first else {}
 
     def begin(self, keys: Any) -> None:
-        """Starts a round of events of ``keys`` (anything that gives the key of an index)."""
+        """Start a round of events of ``keys`` (anything that gives the key of an index)."""
         self.context._keys = keys
         self.context.side_rows = []
         self.rows, self.ends, self.event_keys, self._events = [], [], [], []
@@ -106,14 +106,14 @@ class KeyedRuntime:
         self._late = iter(flags)
 
     def end(self) -> None:
-        """The round is over: state and timers are out of reach until the next event."""
+        """End the round: state and timers are out of reach until the next event."""
         self.context.leave()
         self._events = []
 
     def run_rows(
         self, key_indexes: Sequence[int], times: Sequence[int | None], rows: Sequence[Any]
     ) -> None:
-        """Processes rows as they come; ``times`` are their timestamps in ms, None for none."""
+        """Process rows as they come; ``times`` are their timestamps in ms, None for none."""
         context = self.context
         process = self.function.process if self._late is None else self._marking(self._late)
         collected, ended = self.rows, self.ends.append
@@ -161,7 +161,7 @@ class KeyedRuntime:
         rows: Sequence[Any],
         horizon: int,
     ) -> None:
-        """Rows and due timers; ``rows`` has the rows only, which have ``times`` if sorted.
+        """Process rows and fire due timers; ``rows`` has the rows only, with ``times`` if sorted.
 
         A timer that was deleted meanwhile does not fire; one that is registered meanwhile fires at
         its place, after the last event only up to ``horizon``: no event of that time is to come.
@@ -181,7 +181,7 @@ class KeyedRuntime:
                 self._fire_due(key_index, kind, horizon)
 
     def finish_keys(self, key_indexes: Sequence[int]) -> None:
-        """In a batch no more rows of these keys come: all timers fire, event-time timers first.
+        """Fire all timers of keys that get no more rows in a batch, event-time timers first.
 
         Timers that are registered meanwhile are dropped, as in Flink's batch mode: a timer that
         sets the next one would never end.
@@ -213,7 +213,7 @@ class KeyedRuntime:
         )
 
     def go_back_to(self, event: int) -> None:
-        """Makes an earlier event of the round the current one, for messages."""
+        """Make an earlier event of the round the current one, for messages."""
         self.context.enter(self.event_keys[event])
         del self.ends[event:]
 
@@ -237,7 +237,7 @@ class KeyedRuntime:
         return self.sorted_input and kind == EVENT_TIMER and self._time_of(key_index) > horizon
 
     def _fire_due(self, key_index: int, kind: int, limit: int) -> None:
-        """In order of time; what the firing registers up to ``limit`` fires too."""
+        """Fire timers in order of time, also those that the firing registers up to ``limit``."""
         due = self.timers.next_due(key_index, kind, limit)
         while due is not None:
             self._fire(key_index, kind, due)

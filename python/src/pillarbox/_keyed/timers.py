@@ -89,7 +89,7 @@ class KeyTimers(Timers):
         return self.of(key_index)
 
     def of(self, key_index: int) -> Sequence[Timer]:
-        """The timers of one key, the earliest first."""
+        """Return the timers of one key, the earliest first."""
         self._ask(key_index)
         event = self._pending[EVENT_TIMER].get(key_index, ())
         processing = self._pending[PROCESSING_TIMER].get(key_index, ())

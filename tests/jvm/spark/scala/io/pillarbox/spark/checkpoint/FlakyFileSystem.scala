@@ -47,6 +47,7 @@ class FlakyFileSystem extends LocalFilesInProcess.Raw {
   }
 
   override def listStatus(path: Path): Array[FileStatus] = {
+    FlakyFileSystem.listed(path)
     FlakyFileSystem.perhapsFail("list", path)
     super.listStatus(path)
   }
@@ -61,6 +62,9 @@ object FlakyFileSystem {
 
   /** Paths whose operations all fail. */
   @volatile var failing: Path => Boolean = _ => false
+
+  /** Told of each folder that is listed. */
+  @volatile var listed: Path => Unit = _ => ()
 
   private def perhapsFail(what: String, path: Path): Unit =
     if (failing(path) || path.toString.contains("/state/") && synchronized(random.nextInt(100)) < percent)

@@ -184,7 +184,14 @@ private[pillarbox] final case class CarryOverExec(
     DriverMessages.serve(sparkContext, CarryLedger, LeaseLedgers)
     val drain = ledger.batchStarts()
     if (feedsStateful && eventTimes.nonEmpty) ledger.write(info.storeVersion, conf.minBatchesToRetain)
-    new CarryRDD(child.execute(), info.numPartitions, task(drain), StatePartition.locator(session))
+    val (known, next) = (ledger, info.storeVersion + 1)
+    new CarryRDD(
+      child.execute(),
+      info.numPartitions,
+      task(drain),
+      StatePartition.locator(session),
+      () => known.begins(next)
+    )
   }
 
   private def task(drain: CarryLedger.Drain): CarryTaskSpec = {

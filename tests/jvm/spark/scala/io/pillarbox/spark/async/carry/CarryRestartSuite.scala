@@ -7,6 +7,7 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.node.ObjectNode
 import io.pillarbox.spark.SpecBuilder
+import io.pillarbox.spark.checkpoint.FlakyFileSystem
 import io.pillarbox.spark.functions.Held
 import io.pillarbox.spark.keyed.KeyedFixture
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
@@ -22,7 +23,7 @@ class CarryRestartSuite extends AnyFunSuite with KeyedFixture with Eventually {
   override implicit val patienceConfig: PatienceConfig = PatienceConfig(Span(90, Seconds), Span(20, Millis))
 
   /** A query that is stopped and started again. */
-  private final class Restarted(folder: java.nio.file.Path) {
+  private final class Restarted(folder: java.nio.file.Path, system: String = "") {
     import spark.implicits._
     val memory: MemoryStream[Long] = MemoryStream[Long](spark)
     val rows = new ConcurrentLinkedQueue[Row]
@@ -34,7 +35,7 @@ class CarryRestartSuite extends AnyFunSuite with KeyedFixture with Eventually {
 
     def into[A](sink: (DataFrame, Long) => Unit)(df: DataFrame)(body: StreamingQuery => A): A = {
       val query =
-        df.writeStream.option("checkpointLocation", s"$folder/checkpoint").foreachBatch(sink).start()
+        df.writeStream.option("checkpointLocation", s"$system$folder/checkpoint").foreachBatch(sink).start()
       try body(query)
       finally query.stop()
     }
@@ -82,14 +83,15 @@ class CarryRestartSuite extends AnyFunSuite with KeyedFixture with Eventually {
 
   private def plain(df: DataFrame): DataFrame = carried(df)(_ => ())
 
-  private def withQuery(format: String = "1")(body: Restarted => Unit): Unit = withSettings(
-    "spark.sql.streaming.stateStore.checkpointFormatVersion" -> format,
-    "spark.sql.streaming.stateStore.providerClass" ->
-      "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-  )(withFolder { folder =>
-    Held.reset(below = 0)
-    body(new Restarted(folder))
-  })
+  private def withQuery(format: String = "1", system: String = "")(body: Restarted => Unit): Unit =
+    withSettings(
+      "spark.sql.streaming.stateStore.checkpointFormatVersion" -> format,
+      "spark.sql.streaming.stateStore.providerClass" ->
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    )(withFolder { folder =>
+      Held.reset(below = 0)
+      body(new Restarted(folder, system))
+    })
 
   for (format <- Seq("1", "2"))
     test(s"format $format: with nothing in flight slots and columns change") {
@@ -238,6 +240,30 @@ class CarryRestartSuite extends AnyFunSuite with KeyedFixture with Eventually {
       query.leaveInFlight(plain(commented("before")), 1)
       query.drain(plain(commented("after")))
       assert(query.left == Seq(1))
+    }
+  }
+
+  test("a slot's folder is listed where its version may be there already, and the rows are the same") {
+    for (actions <- Seq(1, 2)) withQuery(system = "flaky:") { query =>
+      val lists = new ConcurrentLinkedQueue[String]
+      Held.answeredBelow = 100
+      FlakyFileSystem.listed =
+        path => if (path.toString.endsWith("/state/0/0")) lists.add(path.toString): Unit
+      try
+        query.into { (batch, _) =>
+          val results = Seq.fill(actions)(batch.collect().toSeq)
+          assert(results.distinct.size == 1)
+          query.rows.addAll(results.head.asJava): Unit
+        }(plain(query.input)) { running =>
+          Seq(1L, 2L, 3L).foreach { id =>
+            query.memory.addData(id)
+            running.processAllAvailable()
+          }
+        }
+      finally FlakyFileSystem.listed = _ => ()
+      assert(query.left == Seq(1, 2, 3))
+      assert(Held.started.get == 3)
+      assert(lists.isEmpty == (actions == 1), lists)
     }
   }
 

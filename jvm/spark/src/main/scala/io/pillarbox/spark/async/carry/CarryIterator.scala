@@ -17,10 +17,15 @@ import org.apache.spark.sql.pillarbox.{DriverMessages, TaskKills}
  * Whoever takes some of the rows only gets a micro-batch that is processed all the same, at the end of the
  * task. Where the next version is there already, of this run of the query, it stays: a micro-batch that is
  * computed twice gives the same rows, and makes no call twice on the executor that has the slot.
+ *
+ * @param isFirst
+ *   true if no other stage of this run of the query has the micro-batch, so that only an earlier attempt of the
+ *   task may have written the version
  */
 private[carry] final class CarryIterator(
     task: CarryTaskSpec,
     slotNumber: Int,
+    isFirst: Boolean,
     input: Iterator[InternalRow],
     context: TaskContext
 ) extends Iterator[InternalRow] {
@@ -78,7 +83,7 @@ private[carry] final class CarryIterator(
     DriverMessages.announce(OpenSlots.closeRun)
     StateMaintenance.watch(OpenSlots, task.settings.maintenanceMs)
     takeSlot()
-    if (known.isEmpty)
+    if (known.isEmpty && (isAgain || !isFirst))
       known = store.knownOf(base.number + 1, task.settings.run, runId).map { case (id, report) =>
         Known(Some(id), report, isOpen = false)
       }

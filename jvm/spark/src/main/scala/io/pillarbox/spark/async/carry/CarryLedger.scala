@@ -28,6 +28,7 @@ private[pillarbox] final class CarryLedger(folder: StateFolder, session: SparkSe
   private var watermarks = Map.empty[Long, Long]
   private var asked = 0
   private var hasWritten = false
+  private var begun = -1L
 
   /** The checkpoint's note of the operator, once it was compared with the present operator. */
   var note: Option[OperatorNote] = None
@@ -51,6 +52,13 @@ private[pillarbox] final class CarryLedger(folder: StateFolder, session: SparkSe
 
   /** Somebody waits for all calls: the next micro-batch is to wait for them, if it has no rows. */
   def askToDrain(): Unit = toDrain = true
+
+  /** True for the first who writes a version. Any thread. */
+  def begins(version: Long): Boolean = synchronized {
+    val isFirst = version > begun
+    begun = math.max(begun, version)
+    isFirst
+  }
 
   /** A micro-batch begins: it finds out what was lost or has failed. */
   def batchStarts(): CarryLedger.Drain = {

@@ -1,5 +1,7 @@
 package io.pillarbox.spark.async.carry
 
+import java.io.ObjectOutputStream
+
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.pillarbox.StatePartition
@@ -11,13 +13,26 @@ import org.apache.spark.{NarrowDependency, Partition, TaskContext}
  * flight, if Spark can have it so.
  *
  * @param locate the executors that have a slot open; asked on the driver
+ * @param begins true for the first who begins to write the version; asked on the driver
  */
 private[pillarbox] final class CarryRDD(
     rows: RDD[InternalRow],
     slots: Int,
     task: CarryTaskSpec,
-    @transient private val locate: StatePartition => Seq[String]
+    @transient private val locate: StatePartition => Seq[String],
+    @transient private val begins: () => Boolean
 ) extends RDD[InternalRow](rows.context, Seq(new EveryNth(rows, slots))) {
+
+  private var isFirst = false
+
+  /**
+   * The scheduler does so once for each stage with the RDD: what a second one's tasks write may be there
+   * already. Elsewhere it is only tried out.
+   */
+  private def writeObject(out: ObjectOutputStream): Unit = {
+    isFirst = Thread.currentThread.getName == CarryRDD.Scheduler && begins()
+    out.defaultWriteObject()
+  }
 
   override protected def getPartitions: Array[Partition] =
     Array.tabulate(slots)(slot =>
@@ -30,8 +45,14 @@ private[pillarbox] final class CarryRDD(
   override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
     val parents = split.asInstanceOf[SlotPartition].parents
     val input = parents.iterator.flatMap(rows.iterator(_, context))
-    new CarryIterator(task, split.index, input, context)
+    new CarryIterator(task, split.index, isFirst, input, context)
   }
+}
+
+private object CarryRDD {
+
+  /** The name of the thread that submits stages. Were it another one, each would count as a later one. */
+  private final val Scheduler = "dag-scheduler-event-loop"
 }
 
 /** A slot, and the partitions of the input that it takes. */

@@ -1,4 +1,4 @@
-"""Harnesses for unit tests of keyed process functions, and the call of an asynchronous function,
+"""Harnesses for unit tests of functions, the call of an asynchronous function, and a fake service,
 in plain Python, without Spark::
 
     harness = KeyedHarness(Fn(), by="k", schema="k string, t bigint, ts timestamp",
@@ -17,27 +17,28 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
-from ._async.calls import CURRENT, Call, CallSite, RunningCall
-from ._base.checks import check_count, check_name
-from ._base.unknown_options import answers_unknown
-from ._harness.harness import Harness as _Harness
-from ._harness.harness import HarnessOptions
-from ._keyed.function import (
+from .._async.calls import CURRENT, Call, CallSite, RunningCall
+from .._base.checks import check_count, check_name
+from .._base.unknown_options import answers_unknown
+from .._harness.harness import Harness as _Harness
+from .._harness.harness import HarnessOptions
+from .._keyed.function import (
     ArrowKeyedProcessFunction,
     AsyncKeyedProcessFunction,
     KeyedProcessFunction,
 )
-from ._keyed.methods import check_kind
-from ._keyed.surface import Timer
-from ._keyed_async.options import CallOptions
+from .._keyed.methods import check_kind
+from .._keyed.surface import Timer
+from .._keyed_async.options import CallOptions
+from .service import FakeService
 
 if TYPE_CHECKING:
-    from ._async.options import OnError
-    from ._keyed.output import OnLate
-    from .options import Duration, ErrorColumn, Timeout
-    from .retry import Retry
+    from .._async.options import OnError
+    from .._keyed.output import OnLate
+    from ..options import Duration, ErrorColumn, Timeout
+    from ..retry import Retry
 
-__all__ = ["AsyncKeyedHarness", "KeyedHarness", "Timer", "call"]
+__all__ = ["AsyncKeyedHarness", "FakeService", "KeyedHarness", "Timer", "call"]
 
 _OTHERS: dict[type, str] = {
     KeyedProcessFunction: "Use pb.testing.KeyedHarness.",
