@@ -35,7 +35,6 @@ class Place:
         return dataclasses.replace(self, path=self.path + step)
 
     def field(self, name: str) -> Place:
-        """Return the place of a field of a struct here."""
         return dataclasses.replace(self, path=f"{self.path}.{name}" if self.path else name)
 
 

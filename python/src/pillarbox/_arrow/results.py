@@ -15,7 +15,7 @@ from .._base.failures import kind_of, message_of
 from ..errors import EXITS, PillarboxError, error, shown
 from .converters import converter, mismatch, null_mismatch
 from .fields import Getters, Place, as_mapping, fields_of, items_of
-from .pieces import ARROWS_MOST, FrameSize, TooMuch, array_of, spans
+from .pieces import ARROWS_MOST, FrameSize, TooMuch, array_of, halves, spans
 from .writers import list_writer
 
 NO_MATCH = -1
@@ -84,30 +84,23 @@ class ResultEncoder:
 
         An answer that is too large for any batch is a mismatch.
         """
-        yield from self._pieces(answers, 0, len(answers), size)
-
-    def _pieces(
-        self, answers: Sequence[Any], start: int, stop: int, size: FrameSize
-    ) -> Iterator[tuple[int, int, Encoded]]:
-        try:
-            encoded = self.encode(answers[start:stop])
-        except TooMuch:
-            if stop - start == 1:
+        parts = halves(0, len(answers), lambda start, stop: self.encode(answers[start:stop]))
+        for start, stop, encoded in parts:
+            if encoded is None:
                 yield start, stop, self._too_large(ARROWS_MOST + 1, size)
-                return
-            middle = (start + stop) // 2
-            yield from self._pieces(answers, start, middle, size)
-            yield from self._pieces(answers, middle, stop, size)
-            return
-        if encoded.batch.nbytes <= size.cut:
-            yield start, stop, encoded
-            return
+            elif encoded.batch.nbytes <= size.cut:
+                yield start, stop, encoded
+            else:
+                for first, last, piece in self._spans(encoded, size):
+                    yield start + first, start + last, piece
+
+    def _spans(self, encoded: Encoded, size: FrameSize) -> Iterator[tuple[int, int, Encoded]]:
         bounds = list(accumulate((max(count, 0) for count in encoded.counts), initial=0))
         for first, last in spans(encoded.batch, bounds, size):
             piece = encoded.part(first, last, bounds)
             if piece.batch.nbytes > size.most:
                 piece = self._too_large(piece.batch.nbytes, size)
-            yield start + first, start + last, piece
+            yield first, last, piece
 
     def _too_large(self, found: int, size: FrameSize) -> Encoded:
         nothing = self._schema.empty_table().to_batches()
@@ -214,7 +207,6 @@ class _Column:
 
 
 def too_large(found: int, size: FrameSize) -> PillarboxError:
-    """Return RESULT_TOO_LARGE for an answer of ``found`` bytes."""
     return error("RESULT_TOO_LARGE", size=f"{found:,} bytes", limit=f"{size.most:,} bytes")
 
 

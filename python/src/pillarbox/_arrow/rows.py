@@ -27,7 +27,6 @@ class Unreadable:
 
     @property
     def failure(self) -> Failure:
-        """The failure of a call for the row."""
         return final_failure(self.error())
 
     def __repr__(self) -> str:
@@ -43,7 +42,6 @@ class RowReader:
         self._readers = [column_reader(column.dataType) for column in schema.fields]
 
     def read(self, batch: pa.RecordBatch) -> list[Row]:
-        """Return all rows of ``batch``."""
         new, make = tuple.__new__, self._make
         if not self._readers:
             return [new(make) for _ in range(batch.num_rows)]

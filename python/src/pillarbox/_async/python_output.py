@@ -139,7 +139,6 @@ class OutputBuffer:
             self._timer = self._loop.call_later(_CHUNK_WAIT_S, self.flush)
 
     def flush(self) -> None:
-        """Send the collected elements."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -86,7 +86,6 @@ class Report:
         return json.dumps(told)
 
     def to_error(self) -> PillarboxError:
-        """Return the error that the report describes."""
         return PillarboxError._reported(self.type, self.__dict__)
 
     def to_raise(self) -> PillarboxError:

@@ -51,7 +51,6 @@ class KeyedOptions:
 
     @property
     def storage(self) -> Backend:
-        """The storage of state and timers."""
         return as_backend(self.backend)
 
 

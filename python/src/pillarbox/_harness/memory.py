@@ -40,7 +40,6 @@ class KeySpace:
         return self._key_indexes.get(hashable(key))
 
     def drop(self, key_index: int) -> None:
-        """Drop the state of a key."""
         for state in self._runtime.registry.states.values():
             state.drop(key_index)
 

@@ -93,5 +93,4 @@ class KeyedContext(Context[Any]):
         self._thread, self._key_index = get_ident(), key_index
 
     def leave(self) -> None:
-        """End the current key."""
         self._thread = self._key_index = None

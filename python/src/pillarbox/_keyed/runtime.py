@@ -229,7 +229,6 @@ class KeyedRuntime:
         self._collect(key_index, self.function.process(row, context))
 
     def _time_of(self, key_index: int) -> int:
-        """Return the current event time of a key."""
         return self._reached.get(key_index, self._start)
 
     def _may_follow(self, key_index: int, kind: int, horizon: int) -> bool:

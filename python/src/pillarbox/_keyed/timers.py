@@ -184,7 +184,6 @@ class KeyTimers(Timers):
         return heap[0]
 
     def take(self, key_index: int, kind: int, time: int) -> None:
-        """Remove a timer that fires."""
         self._discard(key_index, kind, self._pending[kind][key_index], time)
         self._fired[kind] += 1
 

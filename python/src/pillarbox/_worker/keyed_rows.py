@@ -184,12 +184,10 @@ class _HeldKeys:
         self._blobs: list[bytes | memoryview] = []
 
     def add(self, frame: KeyedFrame) -> None:
-        """Add the frame's new keys."""
         if frame.new_keys:
             self._blobs.append(bytes(frame.keys) if frame.keeps else frame.keys)
 
     def clear(self) -> None:
-        """Drop all keys."""
         self._keys, self._blobs = [], []
 
     def __getitem__(self, key_index: int) -> Any:

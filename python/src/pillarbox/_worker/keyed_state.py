@@ -256,7 +256,6 @@ class MapWire(StateWire):
 
 
 def state_too_large(name: str, problem: TooLarge, size: FrameSize) -> PillarboxError:
-    """Return STATE_TOO_LARGE for a value or entry of one key."""
     sizes = {"size": f"{problem.size:,} bytes", "limit": f"{size.most:,} bytes"}
     return error("STATE_TOO_LARGE", state=name, **sizes)
 

@@ -44,7 +44,7 @@ private[pillarbox] trait IteratedMap[UK, UV] extends MapState[UK, UV] {
     }
 
     override def next(): A = {
-      if (!hasNext) throw StateErrors.mapEnds(descriptor.name)
+      if (!hasNext) throw StateErrors.ends("map", descriptor.name)
       val result = made
       at.take()
       isAhead = false

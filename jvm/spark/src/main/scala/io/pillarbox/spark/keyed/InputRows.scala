@@ -47,7 +47,8 @@ private final class InputRows(input: Iterator[InternalRow], late: LateRows, task
 
   private def withoutTime(row: UnsafeRow): RuntimeException = {
     val text = row.toSeq(task.inputSchema).map(String.valueOf).mkString("[", ", ", "]")
-    KeyedErrors.rowWithoutTime(task.spec.name, task.timestamp.fold("the time")(_.name), text)
+    val column = task.timestamp.fold("the time")(_.name)
+    KeyedErrors.named("TIMESTAMP_MISSING", task.spec.name, "column" -> column, "row" -> text)
   }
 }
 

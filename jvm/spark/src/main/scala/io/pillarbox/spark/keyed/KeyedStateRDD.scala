@@ -1,7 +1,9 @@
 package io.pillarbox.spark.keyed
 
-import io.pillarbox.spark.checkpoint.{StateSettings, StateVersion}
-import io.pillarbox.spark.state.{StateReport, StreamStateSource}
+import java.time.Instant
+
+import io.pillarbox.spark.checkpoint.{DueTimes, PartitionCommits}
+import io.pillarbox.spark.state.StreamStateSource
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.pillarbox.StatePartition
@@ -20,11 +22,8 @@ private[pillarbox] final class KeyedStateRDD(
     rows: RDD[InternalRow],
     initial: Option[RDD[InternalRow]],
     task: KeyedTaskSpec,
-    settings: StateSettings,
     eventTime: Int,
-    partitionOf: Int => StatePartition,
-    versionOf: Int => StateVersion,
-    report: StateReport,
+    commits: PartitionCommits[DueTimes],
     @transient private val locate: StatePartition => Seq[String]
 ) extends RDD[InternalRow](rows.context, (rows +: initial.toSeq).map(new OneToOneDependency(_))) {
 
@@ -33,20 +32,11 @@ private[pillarbox] final class KeyedStateRDD(
     rows.partitions.map(part => new KeyedPartition(part, started.map(_(part.index))))
   }
 
-  override protected def getPreferredLocations(split: Partition): Seq[String] = locate(
-    partitionOf(split.index)
-  )
+  override protected def getPreferredLocations(split: Partition): Seq[String] =
+    locate(commits.partitionOf(split.index))
 
   override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
-    val source =
-      new StreamStateSource(
-        task.state,
-        settings,
-        partitionOf(split.index),
-        versionOf(split.index),
-        report,
-        context
-      )
+    val source = new StreamStateSource(task.state, commits, split.index, context)
     val parts = split.asInstanceOf[KeyedPartition]
     val started = initial.zip(parts.initial).fold(Iterator.empty[InternalRow]) { case (rdd, part) =>
       rdd.iterator(part, context)
@@ -72,7 +62,13 @@ private[pillarbox] final class KeyedStateRDD(
   private def behindWatermark(row: InternalRow): RuntimeException = {
     val columns = task.spec.output
     val shown = CatalystTypeConverters.convertToScala(row, columns).toString
-    KeyedErrors.behindWatermark(task.spec.name, shown, columns(eventTime).name, task.lateWatermark)
+    KeyedErrors.named(
+      "EVENT_TIME_BEHIND_WATERMARK",
+      task.spec.name,
+      "row" -> shown,
+      "column" -> columns(eventTime).name,
+      "watermark" -> Instant.ofEpochMilli(task.lateWatermark)
+    )
   }
 }
 

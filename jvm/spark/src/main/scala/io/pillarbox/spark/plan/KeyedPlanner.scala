@@ -93,7 +93,13 @@ private[pillarbox] final class KeyedPlanner(
   private def asKey(column: Attribute, key: Attribute): NamedExpression = {
     val wanted = SparkAdapter.asNullable(key.dataType)
     if (!LosslessTypes.canBecome(SparkAdapter.asNullable(column.dataType), wanted))
-      throw KeyedErrors.initialKeyType(spec.name, key.name, column.dataType.sql, key.dataType.sql)
+      throw KeyedErrors.refused(
+        "INITIAL_STATE_KEY_TYPE",
+        spec.name,
+        "column" -> key.name,
+        "found" -> column.dataType.sql,
+        "wanted" -> key.dataType.sql
+      )
     val zone = SparkAdapter.sqlConf(df.sparkSession).sessionLocalTimeZone
     Alias(Cast(column, wanted, Some(zone)), column.name)()
   }
@@ -111,7 +117,8 @@ private[pillarbox] final class KeyedPlanner(
   private def checkNames(spec: KeyedSpec): Unit = {
     val same = SparkAdapter.sqlConf(df.sparkSession).resolver
     spec.late.names.find(name => spec.returns.names.exists(same(_, name))).foreach { name =>
-      throw KeyedErrors.outputNameClash(spec.name, name, "on_late", "select")
+      val places = Seq("column" -> name, "first" -> "on_late", "second" -> "select")
+      throw KeyedErrors.refused("OUTPUT_NAME_CLASH", spec.name, places: _*)
     }
   }
 

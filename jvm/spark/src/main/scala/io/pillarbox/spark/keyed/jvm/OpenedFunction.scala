@@ -8,8 +8,10 @@ import io.pillarbox.spark.keyed.KeyedOperatorContext
 import io.pillarbox.spark.state.InitialTarget
 import io.pillarbox.state.KeyedStateBackend
 import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.CatalystTypeConverters
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow, ProjectingInternalRow}
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.pillarbox.SparkAdapter
 
 /** A user's function that has been opened, with its states. Lives as long as they are open. */
 private final class OpenedFunction(
@@ -38,17 +40,10 @@ private final class OpenedFunction(
 /** Converts rows and keys for a JVM function. */
 private final class RowView(context: KeyedOperatorContext)
     extends FunctionTarget.View[UnsafeRow, UnsafeRow, Row, Row] {
-  private val toRow = CatalystTypeConverters.createToScalaConverter(context.inputSchema)
-  private val columnsOf: InternalRow => InternalRow =
-    if (context.task.lateMark.isEmpty) identity
-    else {
-      val columns = ProjectingInternalRow(context.inputSchema, context.inputSchema.indices)
-      row => {
-        columns.project(row)
-        columns
-      }
-    }
-  private val toKey = CatalystTypeConverters.createToScalaConverter(context.keySchema)
+  private val toRow = CatalystTypeConverters.createToScalaConverter(context.task.inputSchema)
+  private val columnsOf =
+    SparkAdapter.view(DataTypeUtils.fromAttributes(context.task.input), context.task.columns.indices)
+  private val toKey = CatalystTypeConverters.createToScalaConverter(context.task.keySchema)
 
   override def keyOf(row: UnsafeRow): UnsafeRow = context.keyOf(row)
   override def key(key: UnsafeRow): Row = toKey(key).asInstanceOf[Row]

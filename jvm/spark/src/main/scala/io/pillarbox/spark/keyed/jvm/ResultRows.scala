@@ -27,12 +27,16 @@ private final class ResultRows(spec: KeyedSpec) {
    */
   def side(tag: String, value: Any): InternalRow = {
     val at = tags.indexOf(tag)
-    if (at < 0) throw KeyedErrors.unknownSideOutput(spec.name, tag, tags)
+    if (at < 0)
+      throw refused("UNKNOWN_SIDE_OUTPUT", "tag" -> s"'$tag'", "declared" -> KeyedErrors.quoted(tags))
     value match {
       case row: Row => fitting(sideRows(at).toInternal(row))
-      case _ => throw KeyedErrors.sideOutputNoRow(spec.name, tag, value)
+      case _ => throw refused("SIDE_OUTPUT_NOT_A_ROW", "tag" -> tag, "value" -> String.valueOf(value))
     }
   }
+
+  private def refused(error: String, parameters: (String, Any)*): RuntimeException =
+    KeyedErrors.named(error, spec.name, parameters: _*)
 
   private def inMain(row: Row): Row = Row.fromSeq((KeyedSpec.MainTag +: row.toSeq) ++ nulls(tags.size))
 
@@ -48,6 +52,7 @@ private final class ResultRows(spec: KeyedSpec) {
   private def fitting(row: => InternalRow): InternalRow =
     try row
     catch {
-      case misfit: IllegalArgumentException => throw KeyedErrors.resultMisfit(spec.name, misfit.getMessage)
+      case misfit: IllegalArgumentException =>
+        throw refused("JVM_RESULT_MISMATCH", "reason" -> misfit.getMessage)
     }
 }

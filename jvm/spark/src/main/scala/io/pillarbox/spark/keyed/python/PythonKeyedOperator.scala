@@ -11,9 +11,9 @@ import io.pillarbox.spark.worker.{ArrowBatchReader, Frame, PythonTaskFailure, Se
 import io.pillarbox.state.Namespace
 import io.pillarbox.timer.Timer
 import org.apache.arrow.vector.types.pojo.Schema
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
-import org.apache.spark.sql.catalyst.{InternalRow, ProjectingInternalRow}
 import org.apache.spark.sql.pillarbox.{SparkAdapter, UserFunction}
 import org.apache.spark.sql.types.StructType
 
@@ -58,20 +58,20 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
   override def open(context: KeyedOperatorContext): Unit = {
     this.context = context
     val rowSchema = functionSchema
-    view = viewOf(rowSchema)
+    view = SparkAdapter.view(inputSchema, columnsOfFunction)
     wordOrdinal = if (context.isBatch) -1 else context.task.wordOrdinal
     worker = new KeyedWorker(factory.function, context.taskContext, context.count)
-    results = new ArrowBatchReader(arrow(context.resultSchema))
-    toResult = UnsafeProjection.create(context.resultSchema)
-    val ready = showingErrors(worker.open(initJson, arrow(rowSchema), arrow(context.resultSchema)))
+    results = new ArrowBatchReader(arrow(context.spec.functionOutput))
+    toResult = UnsafeProjection.create(context.spec.functionOutput)
+    val ready = showingErrors(worker.open(initJson, arrow(rowSchema), arrow(context.spec.functionOutput)))
     val Ready(declared, hasTimers) = Ready.fromJson(ready)
     goesByEventTime = hasTimers || declared.exists(_.goesByEventTime)
     val limits = FrameLimits.of(factory.form, declared, context.task.maxRowsPerBatch)
-    events = new FrameEvents(arrow(context.keySchema), arrow(rowSchema), limits, sendPart(0, _), shown)
+    events = new FrameEvents(arrow(context.task.keySchema), arrow(rowSchema), limits, sendPart(0, _), shown)
     // One by one, so that those before one that does not open are closed.
     declared.foreach(state => states :+= stateOf(state))
     states.zipWithIndex.foreach { case (state, i) => state.onMany(sendPart(1 + i, _), shown) }
-    val schemas = Seq(arrow(context.keySchema), arrow(rowSchema)) ++ states.map(_.cellSchema)
+    val schemas = Seq(arrow(context.task.keySchema), arrow(rowSchema)) ++ states.map(_.cellSchema)
     showingErrors(worker.sendSchemas(schemas))
   }
 
@@ -204,7 +204,7 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     events.settle()
     loadNewKeys()
     frameId += 1
-    val head = events.encode(frameId, reached, horizon, context.processingTime, flags | mode, endedKeys)
+    val head = events.encode(frameId, reached, horizon, context.task.batchTime, flags | mode, endedKeys)
     val frame = showingErrors(worker.exchange(head ++ cells() ++ events.listed, answer, part))
     applyUpdate(frame.body)
   }
@@ -276,16 +276,10 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     val times = Array.fill(n)(body.getLong)
     for (i <- 0 until n) {
       select(keyIndexes(i))
-      changeTimer(FrameEvents.kindOf(kinds(i)), isNew = ops(i) == 0, times(i))
+      val kind = FrameEvents.kindOf(kinds(i))
+      if (ops(i) == 0) context.timers.register(kind, Namespace.Void, times(i))
+      else context.timers.delete(kind, Namespace.Void, times(i))
     }
-  }
-
-  private def changeTimer(kind: TimeDomain, isNew: Boolean, time: Long): Unit = (kind, isNew) match {
-    case (TimeDomain.EVENT_TIME, true) => context.timers.registerEventTimeTimer(Namespace.Void, time)
-    case (TimeDomain.EVENT_TIME, false) => context.timers.deleteEventTimeTimer(Namespace.Void, time)
-    case (TimeDomain.PROCESSING_TIME, true) =>
-      context.timers.registerProcessingTimeTimer(Namespace.Void, time)
-    case (TimeDomain.PROCESSING_TIME, false) => context.timers.deleteProcessingTimeTimer(Namespace.Void, time)
   }
 
   private def select(keyIndex: Int): Unit =
@@ -312,30 +306,19 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
 
   /** The columns that the function gets, and the one that tells which rows are late. */
   private def functionSchema: StructType =
-    StructType(columnsOfFunction.map(DataTypeUtils.fromAttributes(context.task.input)(_)))
+    StructType(columnsOfFunction.map(inputSchema(_)))
 
-  private def columnsOfFunction: IndexedSeq[Int] = {
-    val all = context.task.input.indices
+  private def columnsOfFunction: Seq[Int] = {
+    val all = inputSchema.indices
     if (context.spec.inputs.isEmpty) all
-    else
-      context.spec.inputs.map(context.inputSchema.fieldIndex).toIndexedSeq ++ all.drop(
-        context.inputSchema.size
-      )
+    else context.spec.inputs.map(context.task.inputSchema.fieldIndex) ++ all.drop(context.task.columns.size)
   }
 
-  private def viewOf(schema: StructType): InternalRow => InternalRow =
-    if (columnsOfFunction == context.task.input.indices) identity
-    else {
-      val view = ProjectingInternalRow(schema, columnsOfFunction)
-      row => {
-        view.project(row)
-        view
-      }
-    }
+  private def inputSchema: StructType = DataTypeUtils.fromAttributes(context.task.input)
 
   private def initJson: String = SessionStart.initJson(context.spec.json, context.taskContext) {
     _.put("kind", "keyed")
-      .put("event_time", context.hasEventTime)
+      .put("event_time", context.task.hasEventTime)
       .put("time_sorted", context.spec.timeSorted): Unit
   }
 
