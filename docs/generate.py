@@ -53,8 +53,11 @@ def exceptions(path: Path, _: str) -> str:
 def errors(path: Path, _: str) -> str:
     catalogue = json.loads(path.read_text("utf-8"))
     return "\n".join(
-        f"- **{name}** ({error['type']}): {plain(error['message'])} *{plain(error['remedy'])}*"
-        for name, error in sorted(catalogue.items())
+        sorted(
+            f"- **{name}** ({kind}): {plain(error['message'])} *{plain(error['remedy'])}*"
+            for kind, errors in catalogue.items()
+            for name, error in errors.items()
+        )
     )
 
 

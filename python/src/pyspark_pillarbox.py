@@ -27,10 +27,10 @@ def main(infile: BinaryIO, outfile: BinaryIO) -> None:
 
 def _report_import_error(problem: ImportError, outfile: BinaryIO) -> None:
     """Report the missing module to the JVM by a FATAL frame, without imports that may fail."""
-    condition = "WORKER_IMPORT_FAILED"
-    words = _catalogue()[condition]
+    kind, condition = "WorkerFailed", "WORKER_IMPORT_FAILED"
+    words = _catalogue()[kind][condition]
     text = f"{words['message']} {words['remedy']}".format(reason=problem, python=sys.executable)
-    told = {"type": words["type"], "condition": condition, "text": text}
+    told = {"type": kind, "condition": condition, "text": text}
     told |= {"kind": condition, "message": text}
     report = json.dumps(told).encode()
     body = b"T" + struct.pack("<I", len(report)) + report
@@ -38,7 +38,7 @@ def _report_import_error(problem: ImportError, outfile: BinaryIO) -> None:
     outfile.flush()
 
 
-def _catalogue() -> dict[str, dict[str, str]]:
+def _catalogue() -> dict[str, dict[str, dict[str, str]]]:
     """Return the package's errors, read from its folder or jar without importing it."""
     spec: Any = importlib.util.find_spec("pillarbox")
     file = os.path.join(os.path.dirname(spec.origin), "errors.json")

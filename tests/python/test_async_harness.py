@@ -281,7 +281,7 @@ async def call(row):
         ({"engine": "java"}, pb.InvalidOption, "engine"),
         ({"batch_size": 200}, pb.InvalidOption, "batch_size"),
         ({"retry": pb.Retry(2, on="java.io.IOException")}, pb.InvalidOption, r"retry\.on"),
-        ({"inputs": "z"}, pb.InvalidOption, "UNKNOWN_INPUT_COLUMN"),
+        ({"inputs": "z"}, pb.InvalidOption, "UNKNOWN_COLUMN"),
         ({"returns": "x bigint"}, pb.InvalidSchema, "OUTPUT_NAME_CLASH"),
         ({"returns": "y nothing"}, pb.InvalidSchema, "INVALID_TYPE"),
         ({"schema": 5}, pb.InvalidSchema, "schema"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
 import pillarbox as pb
-from spark_support import CallLog, Kept, by_value
+from spark_support import CallLog, Kept, by_value, is_connect
 
 by_value(__name__)
 
@@ -62,11 +63,66 @@ def test_a_call_is_an_expression_wherever_a_udf_of_spark_is(spark: SparkSession)
             e=2 * i if i > 2 else None)
         for i in range(6)
     ]  # fmt: skip
-    sums = df.groupBy(double(F.col("id") % 2).alias("k")).agg(double(F.sum("id")).alias("s"))
-    assert sorted(sums.collect()) == [Row(k=0, s=12), Row(k=2, s=18)]
-    joined = df.alias("l").join(df.alias("r"), double("l.id") == F.col("r.id"))
-    assert sorted(joined.collect()) == [(0, 0), (1, 2), (2, 4)]
-    assert df.orderBy(F.desc(double("id"))).first() == Row(id=5)
+
+
+# f and g are functions of ours in one run, and of Spark in the other.
+QUERIES = """
+SELECT (SELECT max(f(id)) FROM t)
+SELECT id FROM t WHERE id IN (SELECT f(id) div 10 + 1 FROM u)
+SELECT id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE f(u.id) = t.id * 10)
+SELECT id, (SELECT max(f(u.id)) FROM u WHERE u.id = t.id) FROM t
+SELECT id, sum(f(id)) OVER (PARTITION BY id % 2 ORDER BY f(id)) FROM t
+SELECT id, e FROM t LATERAL VIEW explode(g(id)) x AS e
+SELECT explode(g(f(id))) FROM t
+SELECT f(id) FROM t UNION ALL SELECT f(k) FROM u
+SELECT DISTINCT f(id % 2) FROM t
+SELECT id % 2, sum(f(id)), max(f(id % 2)) FROM t GROUP BY id % 2 HAVING sum(f(id)) > 30
+SELECT count(DISTINCT f(id)) FROM t
+WITH c AS (SELECT id, f(id) AS s FROM t) SELECT a.s, b.s FROM c a JOIN c b ON a.id = b.id
+SELECT t.id, u.k FROM t LEFT JOIN u ON f(t.id) = f(u.id)
+SELECT t.id, u.k FROM t JOIN u ON f(t.id + u.id) = 30
+SELECT coalesce(f(null), f(id)), CASE WHEN id > 2 THEN f(id) ELSE f(-id) END FROM t
+SELECT * FROM (SELECT id, f(id) s FROM t) PIVOT (sum(s) FOR id IN (1, 2))
+SELECT transform(array(id), x -> f(x)) FROM t
+SELECT f(spark_f(f(id))) + spark_f(f(id)) FROM t
+SELECT f(id) FROM t ORDER BY f(-id) LIMIT 2
+SELECT id FROM t WHERE f(id) > 10 OR f(id + 1) < 5
+SELECT f(5), f(null)
+SELECT * FROM t, LATERAL (SELECT f(t.id) AS z) WHERE z > 20
+SELECT grouping_id(), f(k), count(*) FROM u GROUP BY CUBE(f(k))
+SELECT id FROM t WHERE NOT (f(id) IN (10, 20, null))
+SELECT max_by(id, f(id)), array_sort(array_agg(f(id))) FROM t
+SELECT * FROM VALUES (1L), (2L) AS v(x) WHERE f(x) > 10
+SELECT f(cast(id AS int)) FROM t
+""".strip().splitlines()
+
+
+def ten_times(x: int) -> int | None:
+    return None if x is None else 10 * x
+
+
+def with_next(x: int) -> list[int]:
+    return [x, x + 1]
+
+
+@pytest.mark.whole
+def test_a_call_may_be_wherever_a_udf_of_spark_may_be(spark: SparkSession) -> None:
+    pb.async_udf(ten_times).register(spark, "ours_f")
+    pb.async_udf(with_next).register(spark, "ours_g")
+    spark.udf.register("spark_f", ten_times, "long")
+    spark.udf.register("spark_g", with_next, "array<long>")
+    spark.range(6).createOrReplaceTempView("t")
+    spark.sql("SELECT id, id % 2 AS k FROM range(4)").createOrReplaceTempView("u")
+
+    def found(query: str, whose: str) -> Any:
+        query = re.sub(r"\b([fg])\(", rf"{whose}_\1(", query)
+        try:
+            return sorted(repr(tuple(row)) for row in spark.sql(query).collect())
+        except AnalysisException as refusal:
+            return refusal.getCondition(), f"{whose}_f" in str(refusal)
+
+    for query in QUERIES:
+        assert found(query, "ours") == found(query, "spark"), query
 
 
 def test_an_equal_call_is_made_once_and_only_for_rows_that_are_left(
@@ -117,8 +173,25 @@ def test_ids_are_the_same_when_aqe_plans_again_and_when_the_frame_runs_again(
     for _ in range(2):
         assert len(joined.collect()) == 8
     ids = [event["call_id"] for event in log.events("start")]
-    assert sorted(ids[:8]) == sorted(ids[8:])
-    assert len(set(ids)) == 8
+    assert len(set(ids[:8])) == len(set(ids[8:])) == 8
+    # A server plans a DataFrame for each action.
+    assert (sorted(ids[:8]) == sorted(ids[8:])) == (not is_connect(spark))
+
+
+def test_a_limit_leaves_few_rows_to_call_for(spark: SparkSession, log: CallLog) -> None:
+    scored = spark.range(0, 1000, 1, 1).withColumn("s", logged(log, capacity=5)("id"))
+    assert len(scored.limit(3).collect()) == 3
+    assert keys(log) == [0, 1, 2]
+    assert scored.filter("s > 10").limit(3).collect() == [(2, 20), (3, 30), (4, 40)]
+    called = [event["key"] for event in log.events("start")][3:]
+    assert len(called) == len(set(called)) <= 15
+
+
+def test_equal_arguments_in_flight_share_a_call(spark: SparkSession, log: CallLog) -> None:
+    score = logged(log, share_calls=True)
+    rows = spark.range(0, 40, 1, 1).select(score(F.col("id") % 2).alias("s"))
+    assert [row.s for row in rows.collect()] == [0, 10] * 20
+    assert len(keys(log)) <= 4
 
 
 @dataclass

@@ -20,7 +20,7 @@ from pyspark.sql.types import ShortType
 from typing_extensions import Required
 
 import pillarbox as pb
-from pillarbox._arrow.classes import NoColumn, mapped_class
+from pillarbox._arrow.classes import mapped_annotation
 from pillarbox._arrow.fields import Getters
 from pillarbox._arrow.fields import Place as Path
 from pillarbox._arrow.results import ResultEncoder
@@ -114,7 +114,7 @@ def encoded(schema: t.StructType, answers: list[Any]) -> Any:
 @pytest.mark.parametrize(("annotation", "column", "text"), table())
 def test_the_table_of_the_docs(annotation, column, text):
     kind = dataclasses.make_dataclass("Kind", [("n", int), ("x", eval(annotation, NAMES))])
-    mapped = mapped_class(kind)
+    mapped = mapped_annotation(kind, "returns")
     field = mapped.data_type["x"]
     assert field.dataType.simpleString() == column
     assert field.nullable
@@ -130,7 +130,7 @@ def test_the_table_is_read_whole():
 
 @pytest.mark.parametrize("kind", [Price, Model, Keys, Named])
 def test_all_kinds_of_classes(kind):
-    mapped = mapped_class(kind)
+    mapped = mapped_annotation(kind, "returns")
     assert mapped.data_type.simpleString() == "struct<amount:decimal(10,2),note:string>"
     assert [field.nullable for field in mapped.data_type] == [True, True]
     value = kind(amount=Decimal("1.50"), note="a")
@@ -144,7 +144,7 @@ def test_all_kinds_of_classes(kind):
 
 @pytest.mark.parametrize("value", OBJECTS)
 def test_objects_of_odd_classes_come_back(value):
-    mapped = mapped_class(type(value))
+    mapped = mapped_annotation(type(value), "returns")
     assert not encoded(mapped.data_type, [value]).mismatches
     state = ValueType(mapped.data_type, Path("s"), mapped.make)
     assert state.copy(state.accept(value)) == value
@@ -163,9 +163,9 @@ def test_classes_that_are_made_in_each_call_are_not_held():
 def test_an_object_without_one_of_its_fields_is_told():
     broken = Price(Decimal(1), None)
     del broken.amount
-    mapped = mapped_class(Price)
+    mapped = mapped_annotation(Price, "returns")
     assert len(encoded(mapped.data_type, [broken]).mismatches) == 1
-    flat = mapped_class(Place)
+    flat = mapped_annotation(Place, "returns")
     place = Place("Oslo")
     del place.city
     with pytest.raises(pb.ResultTypeMismatch):
@@ -173,7 +173,7 @@ def test_an_object_without_one_of_its_fields_is_told():
 
 
 def test_exploded_objects():
-    schema = mapped_class(Price).data_type
+    schema = mapped_annotation(Price, "returns").data_type
     arrow = to_arrow_schema(schema, **in_utc(to_arrow_schema))
     answer = [Price(Decimal(1), None), Price(Decimal(2), "b")]
     made = ResultEncoder(schema, arrow, explode=True).encode([answer, []])
@@ -182,14 +182,14 @@ def test_exploded_objects():
 
 def test_what_may_be_null_inside():
     kind = dataclasses.make_dataclass("Kind", [("x", list[int | None]), ("y", dict[str, Place])])
-    x, y = mapped_class(kind).data_type.fields
+    x, y = mapped_annotation(kind, "returns").data_type.fields
     assert x.dataType == t.ArrayType(t.LongType(), True)
     city = t.StructType([t.StructField("city", t.StringType(), True)])
     assert y.dataType == t.MapType(t.StringType(), city, True)
 
 
 def test_a_null_passes_as_under_ddl():
-    mapped = mapped_class(Price)
+    mapped = mapped_annotation(Price, "returns")
     made = encoded(mapped.data_type, [Price(None, None)])
     assert not made.mismatches
     assert made.batch.to_pylist() == [{"amount": None, "note": None}]
@@ -219,15 +219,15 @@ def test_one_column_of_an_object(kind):
 )
 def test_what_is_no_column_is_told_by_its_field(annotation, told):
     kind = dataclasses.make_dataclass("Kind", [("x", annotation)])
-    with pytest.raises(NoColumn) as caught:
-        mapped_class(kind)
+    with pytest.raises(pb.InvalidSchema) as caught:
+        mapped_annotation(kind, "returns")
     assert told in str(caught.value)
 
 
 def test_annotations_that_cannot_be_read():
     kind = dataclasses.make_dataclass("Kind", [("x", "Nowhere")])
-    with pytest.raises(NoColumn, match="Nowhere"):
-        mapped_class(kind)
+    with pytest.raises(pb.InvalidSchema, match="Nowhere"):
+        mapped_annotation(kind, "returns")
 
 
 class Last(pb.KeyedProcessFunction):
@@ -275,7 +275,7 @@ def test_states_give_objects(kind):
 
 
 def test_each_read_is_an_object_of_its_own():
-    mapped = mapped_class(Price)
+    mapped = mapped_annotation(Price, "returns")
     state = ValueType(mapped.data_type, Path("s"), mapped.make)
     stored = state.accept(Price(Decimal(1), "a"))
     state.copy(stored).note = "b"
@@ -294,8 +294,8 @@ def test_the_keys_of_a_map_are_of_no_class():
 def test_pydantic_is_not_imported():
     code = (
         "import sys, dataclasses, pillarbox\n"
-        "from pillarbox._arrow.classes import mapped_class\n"
-        "mapped_class(dataclasses.make_dataclass('K', [('x', int)]))\n"
+        "from pillarbox._arrow.classes import mapped_annotation\n"
+        "mapped_annotation(dataclasses.make_dataclass('K', [('x', int)]), 'returns')\n"
         "assert 'pydantic' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -252,7 +252,7 @@ def test_the_users_traceback_arrives(answers: Any) -> None:
 def test_what_can_not_work_is_refused_before_any_job(answers: Any) -> None:
     kind, text, _ = answers["refused"]
     assert kind == "InvalidOption"
-    assert "UNKNOWN_CALL_KEY_COLUMN" in text
+    assert "UNKNOWN_COLUMN" in text
 
 
 def test_metrics_are_in_the_execution_info(answers: Any) -> None:

@@ -26,6 +26,11 @@ from pillarbox._base.report import Report
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 LIMIT_S = 60
+
+# By day on one engine: other tests here show the same of engine="python".
+JVM_BY_DAY = pytest.mark.parametrize(
+    "engine", ["jvm", pytest.param("python", marks=pytest.mark.whole)]
+)
 Build = Callable[[DataFrame], DataFrame]
 
 
@@ -283,6 +288,7 @@ def test_a_worker_that_is_killed(spark: SparkSession, engine: str) -> None:
     assert error.getCondition() == "PYTHON_WORKER_DIED"
 
 
+@JVM_BY_DAY
 def test_a_worker_that_is_killed_in_a_stream(
     spark: SparkSession, engine: str, tmp_path: Path
 ) -> None:
@@ -318,6 +324,7 @@ def raises(message: str) -> Any:
     raise LookupError(message)
 
 
+@JVM_BY_DAY
 def test_a_call_inside_foreach_batch(spark: SparkSession, engine: str, tmp_path: Path) -> None:
     def each(df: DataFrame, number: int) -> None:
         with_async(engine, refuses_three)(df).collect()

@@ -135,7 +135,9 @@ def test_a_failing_call_fails_the_query_as_in_any_stream(
 
 
 @of_spark_41
-def test_keyed_functions_are_refused_with_our_words(spark: SparkSession, tmp_path: Path) -> None:
+def test_keyed_functions_and_calls_in_expressions_are_refused_with_our_words(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     memory = Memory(spark)
 
     class Count(pb.KeyedProcessFunction):
@@ -151,6 +153,14 @@ def test_keyed_functions_are_refused_with_our_words(spark: SparkSession, tmp_pat
     with pytest.raises(StreamingQueryException, match=r"REAL_TIME_KEYED.*real-time"):
         query.awaitTermination(60)
     assert output.lines() == []
+
+    async def length(text: str) -> int:
+        return len(text)
+
+    called = memory.rows.select(pb.async_udf(length)("value"))
+    query, _ = started(called, tmp_path / "udf")
+    with pytest.raises(StreamingQueryException, match=r"REAL_TIME_UDF.*async_udf"):
+        query.awaitTermination(60)
 
 
 @pytest.mark.skipif(installed() not in ("4.0", "4.1"), reason="Spark 4.2 brought the argument")

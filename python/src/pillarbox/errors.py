@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import importlib.resources
 import json
+from collections.abc import Callable
 from typing import Any
 
 # These end the process wherever they are raised, and never count as the failure of a row.
@@ -131,8 +132,12 @@ class WorkerFailed(PillarboxError, RuntimeError):
 
 def _load_catalogue() -> dict[str, dict[str, str]]:
     text = importlib.resources.files(__package__).joinpath("errors.json").read_text("utf-8")
-    catalogue: dict[str, dict[str, str]] = json.loads(text)
-    return catalogue
+    by_type: dict[str, dict[str, dict[str, str]]] = json.loads(text)
+    return {
+        condition: {"type": kind, **words}
+        for kind, errors in by_type.items()
+        for condition, words in errors.items()
+    }
 
 
 CATALOGUE = _load_catalogue()
@@ -144,10 +149,10 @@ def error(condition: str, /, **parameters: Any) -> PillarboxError:
     return kind(condition, parameters)
 
 
-def shown(value: object, limit: int = 100) -> str:
+def shown(value: object, limit: int = 100, text_of: Callable[[object], str] = repr) -> str:
     """Return ``repr(value)`` for a message, at most ``limit`` characters. Never raises."""
     try:
-        text = repr(value)
+        text = text_of(value)
     except BaseException as problem:  # a user's object may raise even SystemExit
         text = f"<{type(value).__name__} whose repr failed: {type(problem).__name__}>"
     return text if len(text) <= limit else text[: limit - 1] + "…"

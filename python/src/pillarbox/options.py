@@ -1,4 +1,4 @@
-"""The option objects: what a plain value of an option stands for, with the fields it leaves out.
+"""The option objects, for which plain values stand, with the fields that those leave out.
 
 Each is a frozen dataclass that checks itself when it is made, compares by value, and can be
 pickled. Its first field may be given by place. All raise :class:`InvalidOption`.
@@ -97,7 +97,7 @@ class BatchSize:
     Parameters
     ----------
     rows: the most rows of a list.
-    wait: how long its first row waits for company.
+    wait: the time for which its first row waits for others.
     """
 
     rows: int
@@ -124,9 +124,9 @@ class Limit:
     concurrency: calls in flight at a time.
     per_second, per_minute, per_hour, per_day: calls started, spread evenly over the time. Where
         several are given, all of them hold.
-    scope: what is counted together: "query" (all executors, in one streaming query or one action
-        of a batch; the default), "executor" (all tasks of the operator in one executor), "task",
-        or "key" (rows with one key of ``by``; only ``concurrency``).
+    scope: the calls that are counted together: "query" (all executors, in one streaming query or
+        one action of a batch; the default), "executor" (all tasks of the operator in one executor),
+        "task", or "key" (rows with one key of ``by``; only ``concurrency``).
     adaptive: ``concurrency`` is a ceiling; the limit falls below it while the service is
         overloaded, and rises again. A :class:`RetryAfter`, a timeout, and the HTTP statuses 429
         and 503 say that it is.
@@ -218,7 +218,7 @@ class Journal:
     Parameters
     ----------
     path: a folder; without one, in a stream, a folder in its checkpoint.
-    ttl: how long answers count; for ever by default.
+    ttl: the time for which answers count; for ever by default.
     version: a text that is part of a call's name. Under another version everything is asked again,
         and the operator keeps its ``name``.
     """

@@ -1,4 +1,4 @@
-"""When and after how long a failed call is tried again."""
+"""The rules for another attempt of a failed call, and its delay."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def transient(problem: BaseException) -> bool:
 
 
 def http_status(problem: BaseException) -> int | None:
-    """The HTTP status of an exception, by the names that clients give it; None for none."""
+    """Return the HTTP status of an exception, by the names that clients give it; None for none."""
     try:
         response = getattr(problem, "response", None)
         statuses = (
@@ -116,7 +116,7 @@ class Retry:
 
     Parameters
     ----------
-    max_attempts: how often a call is made, the first attempt included.
+    max_attempts: the number of attempts of a call, the first included.
     backoff: the wait before the second attempt.
     multiplier: the factor of each further wait.
     max_backoff: the longest wait, without the jitter.
@@ -125,7 +125,7 @@ class Retry:
         :func:`transient`. ``on=Exception`` retries every one. For a :class:`JvmFunction` it names
         classes: ``"java.io.IOException"``, or several; an exception of a class derived from one of
         them counts too, and by default every exception does but a ``NotRetryable``.
-    if_result: is asked for each result: true means that it counts as a failure that is worth
+    if_result: a predicate on each result: with True it counts as a failure that is worth
         another attempt. The result of the last attempt is used as it is.
 
     Raises :class:`InvalidOption`.
@@ -161,7 +161,7 @@ class Retry:
             _check_predicate("retry.if_result", self.if_result, "lambda result: result is None")
 
     def _backoff_s(self, retry: int) -> float:
-        """The delay in seconds before the ``retry``-th retry (from 1), jitter included."""
+        """Return the delay in seconds before the ``retry``-th retry (from 1), jitter included."""
         spec = self._to_spec()
         try:
             delay = spec["backoff_ms"] * float(self.multiplier) ** (retry - 1)
@@ -171,7 +171,7 @@ class Retry:
         return float(capped * (1 + self.jitter * random.uniform(-1, 1)))
 
     def _to_spec(self) -> dict[str, Any]:
-        """The part that the operator needs, as JSON-able values; durations in ms."""
+        """Return the part that the operator needs, as JSON-able values; durations in ms."""
         return {
             "max_attempts": self.max_attempts,
             "backoff_ms": milliseconds(self.backoff, "retry.backoff"),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import weakref
 
 import pytest
 from pyspark.core.broadcast import Broadcast, _broadcastRegistry
 
-from pillarbox._async import resources
 from pillarbox._worker.lru_cache import FunctionKey, LruCache
 from pillarbox._worker.process import WorkerProcess
 
@@ -136,16 +136,16 @@ def test_a_resource_that_has_ended_by_itself_is_opened_anew(tmp_path):
 
     async def scenario():
         key = FunctionKey.of(b"function")
-        first, _ = await process.resources.get(key, 0, Client)
-        assert (await process.resources.get(key, 0, Client))[0] is first
-        (holder,) = process.resources._open.take_all()
-        process.resources._open.put(key, key, 0, holder)
+        first, _ = await process.resource(key, 0, Client)
+        assert (await process.resource(key, 0, Client))[0] is first
+        (holder,) = process._resources.take_all()
+        process._resources.put(key, key, 0, holder)
         holder._task.cancel()  # as a function does that cancels all tasks there are
-        await resources.asyncio.wait([holder._task])
-        again, _ = await process.resources.get(key, 0, Client)
+        await asyncio.wait([holder._task])
+        again, _ = await process.resource(key, 0, Client)
         assert again is not first
         assert opened == [first, again]
-        await process.resources.close_all(1)
+        await process._close()
 
     process.loop.run_until_complete(scenario())
     process.loop.close()

@@ -39,7 +39,7 @@ _SIMPLE: dict[Any, Callable[[], t.DataType]] = {
 }
 
 
-class NoColumn(Exception):
+class _NoColumn(Exception):
     """The reason why a class can't be columns, which names the field."""
 
 
@@ -64,36 +64,26 @@ def is_record(kind: object) -> bool:
     )
 
 
-def mapped_class(kind: type) -> Mapped:
-    """Return the struct of a class for which ``is_record`` is True. Raises ``NoColumn``."""
-    return _struct(kind, "", ())
-
-
 def mapped_type(given: Any, option: str) -> Mapped:
     """Return the type that a DDL string, a ``DataType`` or a class gives.
 
     Raises ``InvalidSchema`` (INVALID_TYPE) naming ``option``.
     """
-    if not is_record(given):
-        return Mapped(parse_type(given, option))
-    try:
-        return mapped_class(given)
-    except NoColumn as problem:
-        raise error(
-            "INVALID_TYPE", option=option, value=shown(given), reason=str(problem)
-        ) from None
+    return (
+        mapped_annotation(given, option) if is_record(given) else Mapped(parse_type(given, option))
+    )
 
 
-def mapped_annotation(annotation: Any, option: str) -> Mapped:
+def mapped_annotation(annotation: Any, option: str, refusal: str = "INVALID_TYPE") -> Mapped:
     """Return the type of a value with this annotation, such as ``float | None`` or a class.
 
-    Raises ``InvalidSchema`` (INVALID_TYPE) naming ``option``.
+    Raises the error ``refusal`` naming ``option``.
     """
     try:
         return _mapped(annotation, "", ())
-    except NoColumn as problem:
+    except _NoColumn as problem:
         value, reason = shown(annotation), str(problem)
-        raise error("INVALID_TYPE", option=option, value=value, reason=reason) from None
+        raise error(refusal, option=option, value=value, reason=reason) from None
 
 
 def _is_named(kind: type) -> bool:
@@ -106,10 +96,10 @@ def _is_typed_dict(kind: type) -> bool:
 
 def _struct(kind: type, path: str, around: tuple[type, ...]) -> Mapped:
     if kind in around:
-        raise NoColumn(f"its field {path} contains {kind.__name__} again, without an end")
+        raise _NoColumn(f"its field {path} contains {kind.__name__} again, without an end")
     found = _annotations(kind)
     if not found:
-        raise NoColumn(f"{kind.__name__} has no fields")
+        raise _NoColumn(f"{kind.__name__} has no fields")
     fields: dict[str, Mapped] = {}
     for name, annotation in found.items():
         place = f"{path}.{name}" if path else name
@@ -130,7 +120,7 @@ def _annotations(kind: type) -> dict[str, Any]:
     try:
         hints = typing.get_type_hints(kind, include_extras=True)
     except Exception as problem:
-        raise NoColumn(
+        raise _NoColumn(
             f"the annotations of {kind.__name__} can't be read ({problem}); "
             "what they name must be defined or imported in its module"
         ) from None
@@ -139,7 +129,7 @@ def _annotations(kind: type) -> dict[str, Any]:
     names = getattr(kind, "_fields", hints)
     for name in names:
         if name not in hints:
-            raise NoColumn(f"its field {name} has no annotation")
+            raise _NoColumn(f"its field {name} has no annotation")
     return {name: hints[name] for name in names}
 
 
@@ -189,11 +179,11 @@ def _mapped(annotation: Any, path: str, around: tuple[type, ...]) -> Mapped:
     raise _no_column(annotation, path)
 
 
-def _no_column(annotation: Any, path: str) -> NoColumn:
+def _no_column(annotation: Any, path: str) -> _NoColumn:
     text = annotation.__qualname__ if isinstance(annotation, type) else str(annotation)
     if not path:
-        return NoColumn(f"no column has the type {text}; {_REMEDY.replace('such a field', 'it')}")
-    return NoColumn(f"its field {path} is of type {text}, which no column has; {_REMEDY}")
+        return _NoColumn(f"no column has the type {text}; {_REMEDY.replace('such a field', 'it')}")
+    return _NoColumn(f"its field {path} is of type {text}, which no column has; {_REMEDY}")
 
 
 def _annotated(parts: Sequence[Any], path: str, around: tuple[type, ...]) -> Mapped:
@@ -205,7 +195,7 @@ def _annotated(parts: Sequence[Any], path: str, around: tuple[type, ...]) -> Map
     try:
         data_type = parse_type(given, path)
     except PillarboxError as problem:
-        raise NoColumn(f"in its field {path}, {problem.parameters['reason']}") from None
+        raise _NoColumn(f"in its field {path}, {problem.parameters['reason']}") from None
     or_none = type(None) in typing.get_args(annotation)
     is_flat = not isinstance(data_type, (t.ArrayType, t.MapType, t.StructType, t.UserDefinedType))
     return Mapped(data_type, or_none, None if is_flat else copy.deepcopy)
@@ -230,7 +220,7 @@ def _dict(parts: Sequence[Any], path: str, around: tuple[type, ...]) -> Mapped:
     key = _mapped(parts[0], f"{path}{{key}}", around)
     item = _mapped(parts[1], f"{path}{{value}}", around)
     if key.or_none:
-        raise NoColumn(f"its field {path} has keys that may be None, which a map can't have")
+        raise _NoColumn(f"its field {path} has keys that may be None, which a map can't have")
     make_key, make_item = key.make or _same, _unless_none(item.make) if item.make else _same
     is_same = key.make is None and item.make is None
     return Mapped(

@@ -11,7 +11,7 @@ from pyspark.sql.types import DataType, IntegerType, LongType, StringType, Struc
 from .._base.checks import check_text
 from .._base.spark_versions import in_utc
 from ..errors import PillarboxError, error, shown
-from .classes import NoColumn, is_record, mapped_class
+from .classes import is_record, mapped_annotation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,11 +49,8 @@ def as_nullable(schema: StructType) -> StructType:
 def _parsed(returns: object, spark: Any, option: str) -> DataType:
     if isinstance(returns, StructType):
         return returns
-    if isinstance(returns, type) and is_record(returns):
-        try:
-            return mapped_class(returns).data_type
-        except NoColumn as problem:
-            raise _invalid(returns, option, str(problem)) from None
+    if is_record(returns):
+        return mapped_annotation(returns, option, "INVALID_RETURNS").data_type
     if not isinstance(returns, str) or not returns.strip():
         raise _invalid(returns, option, "it is none of these")
     check_text(option, returns, '"price double"')
@@ -84,20 +81,18 @@ def check_type(data_type: DataType, column: str, place: str) -> None:
 
 
 def is_case_sensitive(spark: SparkSession) -> bool:
-    """Return the session's setting spark.sql.caseSensitive."""
     return str(spark.conf.get("spark.sql.caseSensitive")).strip().lower() == "true"
 
 
 def select_inputs(schema: StructType, inputs: Sequence[str] | None, case_sensitive: bool) -> Any:
     """Return the columns of ``schema`` that the function sees, in the order of ``inputs``.
 
-    Names are resolved as Spark resolves them. Raises ``InvalidOption`` (UNKNOWN_INPUT_COLUMN,
+    Names are resolved as Spark resolves them. Raises ``InvalidOption`` (UNKNOWN_COLUMN,
     AMBIGUOUS_COLUMN) and ``InvalidSchema`` (UNSUPPORTED_TYPE).
     """
     chosen = list(schema.fields)
     if inputs is not None:
-        unknown = "UNKNOWN_INPUT_COLUMN"
-        chosen = [find_column(schema, name, "inputs", unknown, case_sensitive) for name in inputs]
+        chosen = [find_column(schema, name, "inputs", case_sensitive) for name in inputs]
     for column in chosen:
         check_type(column.dataType, column.name, "the input")
     return StructType(chosen)
@@ -111,16 +106,16 @@ def positions(schema: StructType, inputs: Sequence[str] | None, chosen: StructTy
 
 
 def find_column(
-    schema: StructType, name: str, option: str, unknown: str, case_sensitive: bool
+    schema: StructType, name: str, option: str, case_sensitive: bool = True
 ) -> StructField:
     """Return the one column that ``option`` names.
 
-    Raises ``InvalidOption``: ``unknown`` if there is none, AMBIGUOUS_COLUMN if there are several.
+    Raises ``InvalidOption`` (UNKNOWN_COLUMN, AMBIGUOUS_COLUMN) if there is none, or several.
     """
     wanted = folded(name, case_sensitive)
     found = [field for field in schema.fields if folded(field.name, case_sensitive) == wanted]
     if not found:
-        raise error(unknown, column=name, available=", ".join(schema.names))
+        raise error("UNKNOWN_COLUMN", option=option, column=name, available=", ".join(schema.names))
     if len(found) > 1:
         names = ", ".join(field.name for field in found)
         raise error("AMBIGUOUS_COLUMN", option=option, column=name, count=len(found), found=names)

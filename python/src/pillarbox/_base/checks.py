@@ -14,14 +14,14 @@ MOST = 1_000_000_000  # well below 2^31, so that the operator can add to it with
 
 
 def invalid(option: str, expected: str, value: object, example: object) -> PillarboxError:
-    """The error for an option with another value than ``expected``."""
+    """Return the error for an option with another value than ``expected``."""
     return error(
         "INVALID_OPTION", option=option, expected=expected, value=shown(value), example=example
     )
 
 
 def needs_other(option: str, value: object, condition: str, advice: str) -> PillarboxError:
-    """The error for an option that has no meaning under ``condition``."""
+    """Return the error for an option that has no meaning under ``condition``."""
     return error(
         "OPTION_NEEDS_OTHER", option=option, value=shown(value), condition=condition, advice=advice
     )
@@ -62,7 +62,6 @@ def check_choice(option: str, value: object, choices: Any) -> None:
 
 
 def check_flag(option: str, value: object) -> None:
-    """Accept True or False."""
     check(isinstance(value, bool), option, "True or False", value, True)
 
 

@@ -86,40 +86,40 @@ def async_io(
     Parameters
     ----------
     returns: the new columns, as a DDL string, a StructType, or a class whose annotations they
-        follow: a dataclass, NamedTuple, TypedDict or pydantic model. One that is NOT NULL refuses
-        null, also that of no match; in the output it still is nullable unless on_error is "raise".
+        follow: a dataclass, NamedTuple, TypedDict or pydantic model. A NOT NULL column refuses
+        null, also that of no match; in the output it is nullable unless on_error is "raise".
     inputs: the columns that the function sees; all by default. Others pass by untouched.
-    explode: whether the function returns a list, of which each element is a row of the output.
+    explode: with True the function returns a list, and each element is a row of the output.
     batch_size: the function gets a list of up to so many rows; a :class:`BatchSize` also says how
-        long the first row waits for company.
-    ordered: whether output rows keep the order of the input rows, within a partition or, with
+        long the first row waits for others.
+    ordered: with True output rows keep the order of the input rows, within a partition or, with
         ``by``, within a key.
-    by: columns of a key. Rows are shuffled by it, as in :func:`process_keyed`; rows of other keys
-        pass, and a :class:`Limit` may be one of each key. Engine "jvm" only.
-    capacity: rows in flight in one task, with those that are done but wait for their turn.
-    limit: a :class:`Limit`, or several: how many calls the service may see. One with scope="key"
-        and one other can be held together. Engine "python" keeps limits with scope="task" only.
+    by: the columns of a key. Rows are shuffled by it, as in :func:`process_keyed`; a row waits for
+        rows of its own key only, and a :class:`Limit` may hold for each key. Engine "jvm" only.
+    capacity: the number of rows in flight in one task, with those that wait for their turn.
+    limit: the number of calls that the service may see, as a :class:`Limit` or several. One with
+        scope="key" and one other hold together. Engine "python" keeps scope="task" only.
     timeout: the longest time of a row, over all its attempts and the waiting between them; a
         :class:`Timeout` also bounds one attempt.
-    retry: how many attempts are made, the first included, or a :class:`Retry`; one by default.
+    retry: the number of attempts, the first included, or a :class:`Retry`; one by default.
     on_error: "raise" fails the task; "null" leaves the new columns null; "column", or an
         :class:`ErrorColumn` with another name, does so too and adds the column ``error``:
         struct<kind, message, attempts, elapsed_ms, call_id>, null for good rows.
-    resource: a function without parameters that gives an (async) context manager, such as
+    resource: a function without parameters that returns an (async) context manager, such as
         ``aiohttp.ClientSession``. It is opened in the worker, before the first call.
         engine="jvm" keeps it open for later tasks of the worker, engine="python" for one task.
     call_key: the columns that name a call, by default ``inputs``: rows that are equal in them ask
         the same. It makes :func:`call_id` the same in every run, and needs ``name``. Engine "jvm"
         only.
-    share_calls: whether rows that ask the same, and are in flight in one task, share one call.
+    share_calls: with True rows that ask the same, and are in flight in one task, share one call.
         Engine "jvm" only.
     journal: the path of a folder that keeps the answers of calls that succeeded: they are not made
-        again after a task, an executor or the job has failed, nor by another run. True, in a
-        stream: a folder in its checkpoint. A :class:`Journal` also says how long answers count,
-        and their version. It needs ``name``. Engine "jvm" only.
-    carry_over: in a stream, whether a micro-batch ends when its rows are taken in: calls go on
-        between micro-batches, and a result leaves with the micro-batch after the one in which it
-        came. What is in flight is in the checkpoint. A :class:`CarryOver` says more. No effect on a
+        again after a task, an executor or the job has failed, nor by another run. In a stream True
+        is a folder in its checkpoint. A :class:`Journal` also says how long answers count, and
+        their version. It needs ``name``. Engine "jvm" only.
+    carry_over: in a stream a micro-batch ends when its rows are taken in: calls go on between
+        micro-batches, and a result leaves with the micro-batch after the one in which it came. The
+        checkpoint has the calls in flight. A :class:`CarryOver` says more. It has no effect on a
         batch DataFrame. Engine "jvm" only.
     name: the operator's name in plans, metrics and messages; by default the function's name. With
         ``call_key`` or ``journal`` it must be given, since it is part of the ids of calls.

@@ -111,16 +111,16 @@ def async_udf(
     returns: the type of the value: DDL or a ``DataType``, or a class or an annotation that is
         mapped as in :func:`async_io`. Several columns, as in "temp double, wind double", and a
         class, are a struct. By default the function's annotation.
-    capacity: rows in flight in one task, with those that are done but wait for their turn.
-    limit: how many calls the service may see, over all uses of this object.
+    capacity: the number of rows in flight in one task, with those that wait for their turn.
+    limit: the number of calls that the service may see, over all uses of this object.
     timeout: the longest time of a row; a :class:`Timeout` also bounds one attempt.
-    retry: how many attempts are made, the first included, or a :class:`Retry`; one by default.
+    retry: the number of attempts, the first included, or a :class:`Retry`; one by default.
     on_error: "raise" fails the task; "null" gives null; "column" gives struct<value, error>, in
         which ``error`` is that of :func:`async_io`, null for good rows. An :class:`ErrorColumn`
         has another name for it.
-    resource: a function without parameters that gives an (async) context manager, opened in the
+    resource: a function without parameters that returns an (async) context manager, opened in the
         worker before the first call.
-    share_calls: whether rows with equal arguments, and in flight in one task, share one call.
+    share_calls: with True rows with equal arguments, in flight in one task, share one call.
     name: the name in plans, metrics and messages; by default the function's name.
 
     Raises :class:`InvalidOption`, :class:`InvalidSchema` or :class:`InvalidFunction`.
@@ -186,7 +186,7 @@ def _annotation(function: Any) -> Any:
 
 
 class AsyncUdf:
-    """What :func:`async_udf` makes: a function of columns, with the attributes of Spark's UDFs.
+    """A function of columns, which :func:`async_udf` makes, with the attributes of Spark's UDFs.
 
     It is made of the ``function``, which is its ``__wrapped__``, the ``data_type`` of the value,
     the ``options`` of the operator, and the ``resource``.
@@ -296,13 +296,17 @@ class AsyncUdf:
         return made
 
     def _command(self) -> ColumnCommand:
+        from pyspark.sql.types import StructType
+
         return ColumnCommand(
-            self._function,
-            is_async(self._function),
-            self._resource,
-            self._options.retry,
-            self._columns(),
-            self._name,
+            function=self._function,
+            is_async=is_async(self._function),
+            is_batch=False,
+            resource=self._resource,
+            retry=self._options.retry,
+            input_schema=StructType(),
+            returns=self._columns(),
+            name=self._name,
         )
 
     def _columns(self) -> StructType:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from .._arrow.schema import check_type, find_column
 from .._async.options import AsyncOptions
 from .._base.checks import needs_other
-from .._keyed.input_columns import is_comparable
-from ..errors import error
+from .._keyed.input_columns import check_comparable
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField, StructType
@@ -19,13 +18,10 @@ def key_columns(
     schema: StructType, names: Sequence[str], case_sensitive: bool
 ) -> list[StructField]:
     """Return the columns of ``by``. Raises ``InvalidOption`` and ``InvalidSchema``."""
-    unknown = "UNKNOWN_KEY_COLUMN"
-    keys = [find_column(schema, name, "by", unknown, case_sensitive) for name in names]
+    keys = [find_column(schema, name, "by", case_sensitive) for name in names]
     for key in keys:
         check_type(key.dataType, key.name, "by")
-        if not is_comparable(key.dataType):
-            data_type = key.dataType.simpleString()
-            raise error("KEY_WITHOUT_EQUALITY", column=key.name, data_type=data_type)
+        check_comparable(key, "by")
     return keys
 
 
@@ -43,14 +39,9 @@ def check_call_key(
         raise needs_other("journal", True, condition, advice)
     columns = inputs.fields
     if options.call_key is not None:
-        unknown = "UNKNOWN_CALL_KEY_COLUMN"
-        columns = [
-            find_column(schema, name, "call_key", unknown, case_sensitive)
-            for name in options.call_key
-        ]
+        names = options.call_key
+        columns = [find_column(schema, name, "call_key", case_sensitive) for name in names]
     elif options.journal is None and not options.share_calls:
         return
     for column in columns:
-        if not is_comparable(column.dataType):
-            data_type = column.dataType.simpleString()
-            raise error("CALL_KEY_WITHOUT_EQUALITY", column=column.name, data_type=data_type)
+        check_comparable(column, "call_key")

@@ -75,8 +75,8 @@ def _files(spark: SparkSession, path: str) -> DataFrame:
 
 
 def _offsets(log: str) -> dict[str, str]:
-    """Spark's ``OffsetSeqLog``: a version, the metadata, and a line for each source, which begins
-    with the source's name from version 2 on."""
+    """Return the offsets by source in Spark's ``OffsetSeqLog``: a version, the metadata, and a line
+    for each source, which begins with the source's name from version 2 on."""
     version, _, *lines = log.split("\n")
     if version == "v1":
         named = [(str(number), line) for number, line in enumerate(lines)]

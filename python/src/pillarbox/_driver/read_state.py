@@ -64,13 +64,15 @@ def read_state(
     door = require_jvm(spark)
     check_name("state", state, "count", "the name of a state")
     check_batch_id(batch_id)
-    number = _operator(_operators(door, path), path, operator)
-    version = _version(door.stored_versions(path, number), path, batch_id)
-    names = door.stored_states(path, number, version)
+    place: dict[str, Any] = {"checkpoint": path}
+    place["operator"] = _operator(_operators(door, place), path, operator)
+    version = _version(door.look_up("stored_versions", place), path, batch_id)
+    place["version"] = version
+    names = door.look_up("stored_states", place)
     if state not in (TIMERS, *names):
         there = ", ".join(map(repr, names)) or "none"
         raise error("NO_STORED_STATE", state=shown(state), batch_id=version - 1, there=there)
-    return door.read_state(path, number, state, version)
+    return door.read_state({**place, "name": state})
 
 
 def checkpoint_path(checkpoint: str | PathLike[str]) -> str:
@@ -84,9 +86,9 @@ def check_batch_id(batch_id: int | None) -> None:
     check(is_number_or_none, "batch_id", "the number of a micro-batch", batch_id, "12")
 
 
-def _operators(door: Door, path: str) -> list[dict[str, Any]]:
+def _operators(door: Door, place: dict[str, Any]) -> list[dict[str, Any]]:
     try:
-        return door.stored_operators(path)
+        return door.look_up("stored_operators", place)
     except Exception as problem:
         found = failure_of(problem)
         if isinstance(found, InvalidOption):  # Spark raised its own error for ours

@@ -29,7 +29,7 @@ class SubmitArguments:
     """
 
     def __init__(self, builder: Mapping[str, object]) -> None:
-        """Raises ``InvalidOption`` for quotes that are not closed."""
+        """Raise ``InvalidOption`` for quotes that are not closed."""
         self._builder = builder
         self._tokens = _split(os.environ.get(VARIABLE, "pyspark-shell"))
         self._options = list(_options(self._tokens))

@@ -14,6 +14,7 @@ from .._arrow.classes import is_record, mapped_type
 from .._arrow.ddl import parse_columns
 from .._arrow.fields import Place
 from .._arrow.row_class import row_class
+from .._arrow.schema import find_column
 from .._base.checks import column_names
 from .._keyed.context import EVENT_TIMER, PROCESSING_TIMER, ROW, UNKNOWN
 from .._keyed.function import AsyncKeyedProcessFunction, KeyedProcessFunction
@@ -343,10 +344,7 @@ def columns_of(columns: str | t.StructType | type[Any], option: str) -> t.Struct
 
 
 def _key_reader(columns: t.StructType, by: tuple[str, ...]) -> Any:
-    for name in by:
-        if name not in columns.names:
-            raise error("UNKNOWN_KEY_COLUMN", column=name, available=", ".join(columns.names))
-    positions = [columns.names.index(name) for name in by]
+    positions = [columns.names.index(find_column(columns, name, "by").name) for name in by]
     if len(positions) == 1:
         return lambda row: row[positions[0]]
     make, new = row_class(by), tuple.__new__

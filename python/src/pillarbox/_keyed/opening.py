@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from .surface import AggregatingState, ListState, MapState, ReducingState, ValueState
 from .ttl import StateTtl
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     AnyType = str | t.DataType
     GivenType = AnyType | type[Any]
 
+    T = TypeVar("T")
+    ReduceFunction = Callable[[T, T], T]
+
 Ttl = StateTtl | str | timedelta | None
 
 
@@ -40,8 +43,8 @@ class OpenContext:
 
     A type is a Spark type, as DDL or as a ``DataType``, or a class as in ``returns`` of
     :func:`async_io`: the state then takes and gives back objects of it, a new one at each read. The
-    keys of a map are of no class. Type checkers know what the simple ones
-    hold, such as "bigint"; handles of others are ``Any`` to them, unless they are annotated, as in
+    keys of a map are of no class. Type checkers know what the simple ones hold, such as "bigint";
+    handles of others are ``Any`` to them, unless they are annotated, as in
     ``self.tags: pb.ValueState[list[str]] = ctx.value_state("tags", "array<string>")``.
 
     ``ttl`` is a :class:`StateTtl`, or the duration of one; without it state lives until it is
@@ -183,66 +186,46 @@ class OpenContext:
 
     @overload
     def reducing_state(
-        self, name: str, type: Ints, function: Callable[[int, int], int], *, ttl: Ttl = None
+        self, name: str, type: Ints, function: ReduceFunction[int], *, ttl: Ttl = None
     ) -> ReducingState[int]: ...
     @overload
     def reducing_state(
-        self, name: str, type: Floats, function: Callable[[float, float], float], *, ttl: Ttl = None
+        self, name: str, type: Floats, function: ReduceFunction[float], *, ttl: Ttl = None
     ) -> ReducingState[float]: ...
     @overload
     def reducing_state(
-        self, name: str, type: Bools, function: Callable[[bool, bool], bool], *, ttl: Ttl = None
+        self, name: str, type: Bools, function: ReduceFunction[bool], *, ttl: Ttl = None
     ) -> ReducingState[bool]: ...
     @overload
     def reducing_state(
-        self, name: str, type: Strings, function: Callable[[str, str], str], *, ttl: Ttl = None
+        self, name: str, type: Strings, function: ReduceFunction[str], *, ttl: Ttl = None
     ) -> ReducingState[str]: ...
     @overload
     def reducing_state(
-        self,
-        name: str,
-        type: Binaries,
-        function: Callable[[bytes, bytes], bytes],
-        *,
-        ttl: Ttl = None,
+        self, name: str, type: Binaries, function: ReduceFunction[bytes], *, ttl: Ttl = None
     ) -> ReducingState[bytes]: ...
     @overload
     def reducing_state(
-        self,
-        name: str,
-        type: Decimals,
-        function: Callable[[Decimal, Decimal], Decimal],
-        *,
-        ttl: Ttl = None,
+        self, name: str, type: Decimals, function: ReduceFunction[Decimal], *, ttl: Ttl = None
     ) -> ReducingState[Decimal]: ...
     @overload
     def reducing_state(
-        self, name: str, type: Dates, function: Callable[[date, date], date], *, ttl: Ttl = None
+        self, name: str, type: Dates, function: ReduceFunction[date], *, ttl: Ttl = None
     ) -> ReducingState[date]: ...
     @overload
     def reducing_state(
-        self,
-        name: str,
-        type: DateTimes,
-        function: Callable[[datetime, datetime], datetime],
-        *,
-        ttl: Ttl = None,
+        self, name: str, type: DateTimes, function: ReduceFunction[datetime], *, ttl: Ttl = None
     ) -> ReducingState[datetime]: ...
     @overload
     def reducing_state(
-        self,
-        name: str,
-        type: type[Object],
-        function: Callable[[Object, Object], Object],
-        *,
-        ttl: Ttl = None,
+        self, name: str, type: type[Object], function: ReduceFunction[Object], *, ttl: Ttl = None
     ) -> ReducingState[Object]: ...
     @overload
     def reducing_state(
-        self, name: str, type: AnyType, function: Callable[[Any, Any], Any], *, ttl: Ttl = None
+        self, name: str, type: AnyType, function: ReduceFunction[Any], *, ttl: Ttl = None
     ) -> ReducingState[Any]: ...
     def reducing_state(
-        self, name: str, type: GivenType, function: Callable[[Any, Any], Any], *, ttl: Ttl = None
+        self, name: str, type: GivenType, function: ReduceFunction[Any], *, ttl: Ttl = None
     ) -> Any:
         """Declare the result of ``function(a, b)`` over all added values."""
         return self._declare(name, "reducing", type, fold=function, ttl=ttl)

@@ -1,4 +1,4 @@
-"""Runs one keyed process function over rows and timers of some keys."""
+"""The run of one keyed process function over rows and timers of some keys."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from threading import get_ident
 from types import GeneratorType
 from typing import Any
 
-from ..errors import shown
+from .._base.values import LONGEST_ROW, row_text, shown_value
 from .context import EVENT_TIMER, FOREVER, PROCESSING_TIMER, ROW, UNKNOWN, KeyedContext
 from .declare import HANDLES, StateRegistry
 from .methods import has_own, without_on_timer
@@ -17,11 +17,9 @@ from .timers import KeyTimers
 
 Accept = Callable[[Any], Any]
 
-_SHOWN = 200  # characters of a row
-
 
 def rows_of(answer: Any) -> Any:
-    """The rows that a method has returned or yields: those of a list or generator, or just one."""
+    """Return the rows of a method's answer: those of a list or generator, or just one."""
     if answer is None or (answer.__class__ is tuple and not answer):
         return ()
     return answer if isinstance(answer, list) or hasattr(answer, "__next__") else (answer,)
@@ -68,13 +66,13 @@ class KeyedRuntime:
         return KeyedContext(name, tags)
 
     def _refusal(self) -> Callable[[], Exception] | None:
-        """The error for a timer that the function sets, if it can't have any."""
+        """Return a function that makes the error for a timer; None if timers are allowed."""
         if has_own(self.function, "on_timer"):
             return None
         return lambda: without_on_timer(self.function, self.context._name)
 
     def open(self) -> None:
-        """Calls the function's ``open``; states can be declared in it only."""
+        """Call the function's ``open``; states can be declared in it only."""
         self.registry.is_open = True
         try:
             self.function.open(OpenContext(self.registry.declare, self.context._name))
@@ -89,20 +87,20 @@ class KeyedRuntime:
         self._reached = {0: watermark} if of_first else {}
 
     def begin(self, keys: Any) -> None:
-        """Starts a round of events of ``keys`` (anything that gives the key of an index)."""
+        """Start a round of events of ``keys`` (anything that gives the key of an index)."""
         self.context._keys = keys
         self.context.side_rows = []
         self.rows, self.ends, self.event_keys, self._events = [], [], [], []
 
     def end(self) -> None:
-        """The round is over: state and timers are out of reach until the next event."""
+        """End the round: state and timers are out of reach until the next event."""
         self.context.leave()
         self._events = []
 
     def run_rows(
         self, key_indexes: Sequence[int], times: Sequence[int | None], rows: Sequence[Any]
     ) -> None:
-        """Processes rows as they come; ``times`` are their timestamps in ms, None for none."""
+        """Process rows as they come; ``times`` are their timestamps in ms, None for none."""
         context, process = self.context, self.function.process
         collected, ended = self.rows, self.ends.append
         append, extend = collected.append, collected.extend
@@ -139,7 +137,7 @@ class KeyedRuntime:
         rows: Sequence[Any],
         horizon: int,
     ) -> None:
-        """Rows and due timers; ``rows`` has the rows only, which have ``times`` if sorted.
+        """Process rows and fire due timers; ``rows`` has the rows only, with ``times`` if sorted.
 
         A timer that was deleted meanwhile does not fire; one that is registered meanwhile fires at
         its place, after the last event only up to ``horizon``: no event of that time is to come.
@@ -159,7 +157,7 @@ class KeyedRuntime:
                 self._fire_due(key_index, kind, horizon)
 
     def finish_keys(self, key_indexes: Sequence[int]) -> None:
-        """In a batch no more rows of these keys come: all timers fire, event-time timers first.
+        """Fire all timers of keys that get no more rows in a batch, event-time timers first.
 
         Timers that are registered meanwhile are dropped, as in Flink's batch mode: a timer that
         sets the next one would never end.
@@ -184,14 +182,11 @@ class KeyedRuntime:
                 "event": f"on_timer({at}) in {domain}",
                 "timer": f"{at} in {domain}",
             }
-        row = shown(event, _SHOWN)
-        told = {"event": f"process({row})"}
-        return (
-            told if event is None else {**told, "row": row.removeprefix("Row(").removesuffix(")")}
-        )
+        told = {"event": f"process({shown_value(event, limit=LONGEST_ROW)})"}
+        return told if event is None else {**told, "row": row_text(event)}
 
     def go_back_to(self, event: int) -> None:
-        """Makes an earlier event of the round the current one, for messages."""
+        """Make an earlier event of the round the current one, for messages."""
         self.context.enter(self.event_keys[event])
         del self.ends[event:]
 
@@ -207,7 +202,6 @@ class KeyedRuntime:
         self._collect(key_index, self.function.process(row, context))
 
     def _time_of(self, key_index: int) -> int:
-        """Return the current event time of a key."""
         return self._reached.get(key_index, self._start)
 
     def _may_follow(self, key_index: int, kind: int, horizon: int) -> bool:
@@ -215,7 +209,7 @@ class KeyedRuntime:
         return self.sorted_input and kind == EVENT_TIMER and self._time_of(key_index) > horizon
 
     def _fire_due(self, key_index: int, kind: int, limit: int) -> None:
-        """In order of time; what the firing registers up to ``limit`` fires too."""
+        """Fire timers in order of time, also those that the firing registers up to ``limit``."""
         due = self.timers.next_due(key_index, kind, limit)
         while due is not None:
             self._fire(key_index, kind, due)

@@ -41,7 +41,7 @@ class CellState(State):
         return value if copy is None or value is None else copy(value)
 
     def _update(self, value: Any) -> None:
-        """Makes ``value`` that of the current key; None clears it."""
+        """Set the value of the current key; None clears it."""
         if value is None:
             self.clear()
             return

@@ -1,4 +1,4 @@
-"""Runs one asynchronous keyed function over rows of some keys."""
+"""The run of one asynchronous keyed function over rows of some keys."""
 
 from __future__ import annotations
 

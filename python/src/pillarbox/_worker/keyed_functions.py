@@ -1,9 +1,8 @@
-"""The keyed functions that are open in this process, across tasks and micro-batches."""
+"""The keyed functions that a worker keeps open, across tasks and micro-batches."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
 from .._arrow.fields import Place
@@ -16,14 +15,12 @@ from ..errors import EXITS, error
 from .frames import Init
 from .gc_tuning import collect_less_often
 from .keyed_rows import Query, RowRunner
-from .lru_cache import FunctionKey, LruCache
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from .keyed_arrow import ArrowRunner
 
-_KEPT = 16
 # A frame makes some 150,000 objects and drops them all. With Python's own threshold the garbage
 # collector takes a third of the time.
 _YOUNG_OBJECTS = 250_000
@@ -49,9 +46,9 @@ class OpenedFunction:
                 kind=type(problem).__name__,
                 reason=message_of(problem).rstrip("."),
             ) from problem
+        collect_less_often(_YOUNG_OBJECTS)
 
     def runner(self, init: Init, schemas: list[pa.Schema], query: Query) -> RowRunner | ArrowRunner:
-        """Return the runner of a task's frames."""
         if self.command.form == "arrow":
             from .keyed_arrow import ArrowRunner
 
@@ -74,50 +71,6 @@ class OpenedFunction:
         except Exception as problem:
             name = self.runtime.context._name
             print(f"Pillarbox: closing {name} failed: {message_of(problem)}", file=sys.stderr)
-
-
-class FunctionCache:
-    """The open functions, 16 at most (see ``LruCache``). Main thread only."""
-
-    def __init__(self) -> None:
-        self._open: LruCache[OpenedFunction] = LruCache(_KEPT)
-
-    @property
-    def bytes(self) -> int:
-        """The pickled size of all functions."""
-        return self._open.bytes
-
-    def get(
-        self,
-        function: FunctionKey,
-        spec: dict[str, Any],
-        pickled_bytes: int,
-        make: Callable[[], OpenedFunction],
-    ) -> OpenedFunction:
-        """Return the open function for ``spec``. Raises the errors of ``open``."""
-        key = function, _spec_key(spec)
-        opened = self._open.get(key)
-        if opened is None:
-            opened = make()
-            opened.open()
-            self._open.put(key, function, pickled_bytes, opened)
-            collect_less_often(_YOUNG_OBJECTS)
-        return opened
-
-    def close_surplus(self) -> None:
-        """Close the functions beyond the bounds."""
-        for opened in self._open.take_surplus():
-            opened.close()
-
-    def close_all(self) -> None:
-        """Close all functions."""
-        for opened in self._open.take_all():
-            opened.close()
-
-
-def _spec_key(spec: dict[str, Any]) -> Hashable:
-    """Return the part of a spec that an open function depends on."""
-    return spec["name"], spec["event_time"], spec["time_sorted"]
 
 
 def _runtime(command: KeyedCommand, spec: dict[str, Any]) -> KeyedRuntime:

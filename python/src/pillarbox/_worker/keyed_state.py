@@ -9,26 +9,28 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as t
 
+from .._arrow.fields import names_in
 from .._arrow.pieces import FrameSize, TooLarge, cut
 from .._arrow.readers import column_reader
 from .._arrow.rows import RowReader, Unreadable
 from .._arrow.writers import list_writer
+from .._base.values import shown_cause
 from .._keyed.list_state import ListCell, ListCells
 from .._keyed.map_state import MapCell, MapCells
 from .._keyed.state import State
 from .._keyed.values import ValueType
-from ..errors import EXITS, PillarboxError, error, shown
+from ..errors import EXITS, PillarboxError, error
 from .keyed_frames import ALL, ONE, SOME, decode_batches
 
 _PUT, _REMOVE, _CLEAR = 0, 1, 2
 
 Blob = bytes | memoryview
-# Lays out the rows of changes from one index to another.
+# A function that lays out the rows of changes from one index to another.
 Build = Callable[[int, int], "pa.RecordBatch"]
 
-# Sends a query for a key index, op and key batch; gives the blobs of the answer.
+# A function that sends a query for a key index, op and key batch, and returns the answer's blobs.
 Ask = Callable[[int, int, "pa.RecordBatch | None"], list[memoryview]]
-# Makes the error for a value, given its position among those that are read.
+# A function that makes the error for a value, by its position among those that are read.
 NotReadable = Callable[[int, Unreadable], PillarboxError]
 
 
@@ -37,6 +39,7 @@ class _Structs:
 
     def __init__(self, type: ValueType, arrow: pa.StructType) -> None:
         self._rows = RowReader(type.wire_type)
+        self._names = [*type.place.names, *names_in(type.data_type)]
         self._arrow = arrow
         self._plain = type.is_plain
         data_type: Any = type.data_type
@@ -45,7 +48,7 @@ class _Structs:
         self._write = list_writer(data_type, inner, type.place)
 
     def read(self, column: pa.Array, not_readable: NotReadable) -> list[Any]:
-        """Raises what ``not_readable`` makes of the first value that Python can't represent."""
+        """Return the values. Raises the ``not_readable`` of the first that Python can't hold."""
         try:
             return self._read(column.flatten()[0] if self._plain else column)
         except EXITS:
@@ -54,7 +57,8 @@ class _Structs:
             rows = self._rows.read_each(pa.RecordBatch.from_struct_array(column))
             for index, row in enumerate(rows):
                 if isinstance(row, Unreadable):
-                    raise not_readable(index, row) from problem
+                    cause = shown_cause(problem, self._names)
+                    raise not_readable(index, row) from cause
             raise
 
     def write(self, values: list[Any]) -> pa.Array:
@@ -66,7 +70,7 @@ class _Structs:
 
 
 class StateWire:
-    """One state's blobs. Made once a task, from the schema of the state's cells."""
+    """The blobs of one state. It is made once a task, from the schema of the state's cells."""
 
     def __init__(self, state: State, schema: pa.Schema) -> None:
         declaration = state.declaration
@@ -76,17 +80,14 @@ class StateWire:
         self._values = _Structs(declaration.type, schema.field(schema.names[-2]).type)
 
     def bind(self, parts: Sequence[Blob], last: Blob, held: int, count: int, ask: Ask) -> None:
-        """The state's cells are those of ``parts`` and ``last`` now, behind the ``held`` ones.
-
-        Nothing is decoded before it is touched.
-        """
+        """Put cells of ``parts`` and ``last`` behind ``held`` ones; they are decoded on touch."""
         if not held:
             self.state.bind(count, lambda: self._load(parts, last, count, 0))
         elif count:
             self.state.extend(count, lambda: self._load(parts, last, count, held))
 
     def changes(self, size: FrameSize) -> list[pa.RecordBatch]:
-        """The changes that the function made, encoded. Raises ``StateError`` (STATE_TOO_LARGE)."""
+        """Encode the function's changes. Raises ``StateError`` (STATE_TOO_LARGE)."""
         if 1 not in self.state.changed:
             return []
         count, build = self._changes()
@@ -96,7 +97,7 @@ class StateWire:
             raise state_too_large(self.state.declaration.name, problem, size) from None
 
     def _changes(self) -> tuple[int, Build]:
-        """The number of rows of changes, and a function that lays out a range of them."""
+        """Return the number of changes, and a function that lays out a range of them."""
         key_indexes = np.frombuffer(self.state.changed, np.uint8).nonzero()[0]
         cells, stamps = self.state.cells()
         positions = key_indexes.tolist()
@@ -126,18 +127,18 @@ class StateWire:
         return values, stamps if self._has_ttl else [0] * count
 
     def _not_readable(self, what: str, key_index: Callable[[int], int]) -> NotReadable:
-        """Makes STATE_NOT_READABLE for what is stored for the key of ``key_index(position)``."""
+        """Return the maker of STATE_NOT_READABLE for the key of ``key_index(position)``."""
 
         def made(index: int, row: Unreadable) -> PillarboxError:
-            key = shown(self.state._at._keys[key_index(index)])
+            key = self.state._at._shown_key(key_index(index))
             name = self.state.declaration.name
-            return row.error("STATE_NOT_READABLE", state=name, key=key, what=what)
+            return row.error("STATE_NOT_READABLE", [name], state=name, key=key, what=what)
 
         return made
 
 
 class ListWire(StateWire):
-    """A list state's blobs."""
+    """The blobs of a list state."""
 
     state: ListCells
 
@@ -191,7 +192,7 @@ class ListWire(StateWire):
 
 
 class MapWire(StateWire):
-    """A map state's blobs."""
+    """The blobs of a map state."""
 
     state: MapCells
 
@@ -259,13 +260,12 @@ class MapWire(StateWire):
 
 
 def state_too_large(name: str, problem: TooLarge, size: FrameSize) -> PillarboxError:
-    """STATE_TOO_LARGE for a value or entry of one key."""
     sizes = {"size": f"{problem.size:,} bytes", "limit": f"{size.most:,} bytes"}
     return error("STATE_TOO_LARGE", state=name, **sizes)
 
 
 def wire_for(state: State, schema: pa.Schema) -> StateWire:
-    """The codec for a state of any kind."""
+    """Return the codec for a state of any kind."""
     if isinstance(state, ListCells):
         return ListWire(state, schema)
     if isinstance(state, MapCells):
@@ -274,7 +274,7 @@ def wire_for(state: State, schema: pa.Schema) -> StateWire:
 
 
 def key_reader(keys: t.StructType) -> Callable[[pa.RecordBatch], list[Any]]:
-    """A function from a batch's key columns to keys: bare values for one column, Rows for more."""
+    """Return a function from a batch to its keys: bare values for one column, Rows for more."""
     rows = RowReader(keys)
     if len(keys.fields) > 1:
         return rows.read_strictly
@@ -315,7 +315,7 @@ def _positions(flags: bytes | bytearray) -> list[int]:
 
 
 def _among(key_indexes: list[int], held: int) -> Callable[[int], int]:
-    """Finds keys behind ``held`` ones by the position of an entry."""
+    """Return a function from an entry's position to its key's index, behind ``held`` keys."""
     return lambda at: held + key_indexes[at]
 
 

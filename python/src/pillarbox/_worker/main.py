@@ -21,14 +21,15 @@ from .._async.column_command import ColumnCommand
 from .._base.failures import message_of
 from .._base.report import Reported
 from .._base.spark_versions import set_task_context
-from .._keyed.command import KeyedCommand
+from .._base.values import Values, use
 from ..errors import error
 from . import accumulators, stderr
 from .channel import Channel
 from .frames import Init, read_init
 from .gc_tuning import collect_less_often
+from .keyed_functions import OpenedFunction
 from .lru_cache import FunctionKey
-from .process import WorkerProcess, current, load
+from .process import WorkerProcess, current
 from .session import Session, run_watched, send_fatal
 
 # A thousand calls in flight have about as many objects. With a lower threshold the garbage
@@ -66,6 +67,7 @@ def _serve(infile: BinaryIO, process: WorkerProcess, channel: Channel) -> bool:
     try:
         _read_preamble(infile)
         init = read_init(infile)
+        use(Values(**init.spec["values"]))
         accumulators.begin_task()
         _set_task_context(init.spec["task"])
         if init.spec.get("kind") == "keyed":
@@ -88,7 +90,7 @@ def _serve_calls(process: WorkerProcess, channel: Channel, init: Init) -> bool:
     async def open_resource() -> tuple[Any, CallContext]:
         opened = None, CallContext()
         if command.resource is not None:
-            opened = await process.resources.get(key, len(init.command), command.resource)
+            opened = await process.resource(key, len(init.command), command.resource)
         await process.make_room()
         collect_less_often(_YOUNG_OBJECTS)
         return opened
@@ -98,22 +100,17 @@ def _serve_calls(process: WorkerProcess, channel: Channel, init: Init) -> bool:
 
 def _serve_keyed(infile: BinaryIO, process: WorkerProcess, channel: Channel, init: Init) -> bool:
     from . import keyed_session
-    from .keyed_functions import OpenedFunction
 
     key = FunctionKey.of(init.command)
 
-    def make() -> OpenedFunction:
-        # Each has its own function, since opening one again would replace its states.
-        return OpenedFunction(load(init.command, KeyedCommand), init.spec)
-
     def open_function() -> OpenedFunction:
-        opened = process.functions.get(key, init.spec, len(init.command), make)
+        opened = process.function(key, init)
         calls = opened.command.calls
         if calls is not None:
             run = partial(run_watched, process.loop, channel, init.spec["blocked_loop_ms"])
             resource: tuple[Any, CallContext | None] = None, None
             if calls.resource is not None:
-                resource = run(process.resources.get(key, len(init.command), calls.resource))
+                resource = run(process.resource(key, len(init.command), calls.resource))
             opened.begin_task(run, *resource)
         process.loop.run_until_complete(process.make_room())
         return opened

@@ -8,22 +8,25 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from types import FrameType
 from typing import Any, TypeVar
 
-from .._async.column_command import ColumnCommand
+from .._async.call_context import CallContext
 from .._async.command import Command
 from .._async.event_loop import abandon_tasks, new_event_loop
+from .._async.resources import OpenResource
 from .._base.functions import unpickled
+from .._keyed.command import KeyedCommand
 from ..errors import error
 from . import accumulators, stderr
-from .keyed_functions import FunctionCache
+from .frames import Init
+from .keyed_functions import OpenedFunction
 from .lru_cache import FunctionKey, LruCache
-from .resources import ResourceCache
 
 T = TypeVar("T")
 
-_KEPT_COMMANDS = 64
+_KEPT_COMMANDS, _KEPT_OPEN = 64, 16
 _WORTH_COLLECTING = 1 << 20
 _CLOSE_LIMIT_S = 3.0
 
@@ -33,31 +36,60 @@ class WorkerProcess:
 
     def __init__(self) -> None:
         self.loop = new_event_loop()
-        self.resources = ResourceCache()
-        self.functions = FunctionCache()
-        self._commands: LruCache[Command | ColumnCommand] = LruCache(_KEPT_COMMANDS)
+        self._resources: LruCache[OpenResource] = LruCache(_KEPT_OPEN)
+        self._functions: LruCache[OpenedFunction] = LruCache(_KEPT_OPEN)
+        self._commands: LruCache[Command] = LruCache(_KEPT_COMMANDS)
         self._told_to_leave: int | None = None
         self._closing: asyncio.Task[None] | None = None
 
-    def command(self, key: FunctionKey, pickled: bytes) -> Command | ColumnCommand:
+    def command(self, key: FunctionKey, pickled: bytes) -> Command:
         """Return the command, unpickled once. Raises ``WorkerFailed`` (FUNCTION_LOAD_FAILED)."""
-        command: Any = self._commands.get(key)
+        command = self._commands.get(key)
         if command is None:
-            command = load(pickled, (Command, ColumnCommand))
+            command = load(pickled, Command)
             self._commands.put(key, key, len(pickled), command)
-        return command  # type: ignore[no-any-return]
+        return command
+
+    def function(self, key: FunctionKey, init: Init) -> OpenedFunction:
+        """Return the open keyed function for the task. Raises the errors of ``open``."""
+        spec = init.spec
+        place = key, spec["name"], spec["event_time"], spec["time_sorted"]
+        opened = self._functions.get(place)
+        if opened is None:
+            # Each has its own function, since opening one again would replace its states.
+            opened = OpenedFunction(load(init.command, KeyedCommand), spec)
+            opened.open()
+            self._functions.put(place, key, len(init.command), opened)
+        return opened
+
+    async def resource(
+        self, key: FunctionKey, pickled_bytes: int, factory: Callable[[], Any]
+    ) -> tuple[Any, CallContext]:
+        """Return the open resource of ``key``, and the context variables that it has set.
+
+        Raises ``WorkerFailed`` if ``factory`` fails to open it.
+        """
+        holder = self._resources.get(key)
+        if holder is not None and holder.has_ended:
+            self._resources.pop(key)
+            holder = None
+        if holder is None:
+            holder = OpenResource(factory)
+            await holder.open()
+            self._resources.put(key, key, pickled_bytes, holder)
+        assert holder.call_context is not None
+        return holder.value, holder.call_context
 
     async def make_room(self) -> None:
         """Drop functions and resources beyond the bounds; those of the current task stay."""
         before = self._kept_bytes()
         self._commands.take_surplus()
-        self.functions.close_surplus()
-        await self.resources.close_surplus()
+        await _close(self._functions.take_surplus(), self._resources.take_surplus(), 1.0)
         if before - self._kept_bytes() >= _WORTH_COLLECTING:
             gc.collect()  # sessions and their functions refer to each other in cycles
 
     def _kept_bytes(self) -> int:
-        return self._commands.bytes + self.functions.bytes + self.resources.bytes
+        return self._commands.bytes + self._functions.bytes + self._resources.bytes
 
     def handle_signals(self) -> None:
         """Close the resources on SIGTERM and SIGHUP (the daemon's end). Idempotent."""
@@ -107,12 +139,20 @@ class WorkerProcess:
         return self._closing
 
     async def _close(self) -> None:
-        self.functions.close_all()
-        await self.resources.close_all(_CLOSE_LIMIT_S)
+        await _close(self._functions.take_all(), self._resources.take_all(), _CLOSE_LIMIT_S)
         await abandon_tasks(self.loop)
 
 
-def load(pickled: bytes, kind: type[T] | tuple[type[T], ...]) -> T:
+async def _close(
+    functions: list[OpenedFunction], resources: list[OpenResource], limit_s: float
+) -> None:
+    """Close all of them, the resources at the same time and within ``limit_s``."""
+    for function in functions:
+        function.close()
+    await asyncio.gather(*(resource.close(limit_s) for resource in resources))
+
+
+def load(pickled: bytes, kind: type[T]) -> T:
     """Unpickle a command. Raises ``WorkerFailed`` (FUNCTION_LOAD_FAILED, PROTOCOL_ERROR)."""
     command = unpickled(pickled)
     if not isinstance(command, kind):

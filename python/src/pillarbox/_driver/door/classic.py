@@ -29,7 +29,7 @@ class ClassicDoor(Door):
         return how_to_add_jar(str(self._spark.version))
 
     def owns(self, df: DataFrame) -> bool:
-        """Sessions of one JVM share plans."""
+        """Return True for all sessions of the JVM, which share plans."""
         return hasattr(df, "_jdf")
 
     def async_io(self, df: DataFrame, command: bytes | None, spec: dict[str, Any]) -> DataFrame:
@@ -46,7 +46,7 @@ class ClassicDoor(Door):
         start = None if initial is None else initial._jdf
         return self._frame(self._bridge().processKeyed(df._jdf, function, json.dumps(spec), start))
 
-    def _read_state(self, address: dict[str, Any]) -> DataFrame:
+    def read_state(self, address: dict[str, Any]) -> DataFrame:
         session = self._spark._jsparkSession
         return self._frame(self._bridge().readState(session, json.dumps(address)))
 

@@ -56,7 +56,7 @@ class ConnectDoor(Door):
         return self._analysed(Operator("async_io", spec, _plan(df), pickled=command))
 
     def plan_udfs(self) -> None:
-        """The server's sessions do, by the jar's extension of Spark."""
+        """Do nothing: the server's sessions do it, by the jar's extension of Spark."""
 
     def process_keyed(
         self, df: DataFrame, command: bytes | None, spec: dict[str, Any], initial: DataFrame | None
@@ -77,7 +77,7 @@ class ConnectDoor(Door):
             mib = [f"{number / (1 << 20):.1f} MiB" for number in (len(command), _MESSAGE_LIMIT)]
             raise error("FUNCTION_TOO_LARGE", name=spec["name"], size=mib[0], limit=mib[1])
 
-    def _read_state(self, address: dict[str, Any]) -> DataFrame:
+    def read_state(self, address: dict[str, Any]) -> DataFrame:
         return self._frame(Operator("read_state", address))
 
     def _look_up(self, kind: str, address: dict[str, Any]) -> str:
@@ -102,7 +102,7 @@ class ConnectDoor(Door):
             self._spark.addArtifacts(str(path), pyfile=True)
 
     def forget_broadcasts(self) -> None:
-        """A client has none."""
+        """Do nothing: a client has none."""
 
     def _analysed(self, operator: Operator) -> DataFrame:
         """Analyse at once, so that errors show the user's call, as in a classic session."""

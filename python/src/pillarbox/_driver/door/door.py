@@ -66,28 +66,13 @@ class Door(ABC):
         ``initial`` is the state that it starts with, which the spec's ``initial`` describes.
         """
 
-    def stored_operators(self, checkpoint: str) -> list[dict[str, Any]]:
-        """Return the keyed operators of a checkpoint as ``{"id", "name"}``."""
-        return self._listed("stored_operators", checkpoint=checkpoint)
-
-    def stored_versions(self, checkpoint: str, operator: int) -> list[int]:
-        """Return the versions of an operator's state that can be read, in order."""
-        return self._listed("stored_versions", checkpoint=checkpoint, operator=operator)
-
-    def stored_states(self, checkpoint: str, operator: int, version: int) -> list[str]:
-        """Return the names of the states in a version."""
-        place = {"checkpoint": checkpoint, "operator": operator, "version": version}
-        return self._listed("stored_states", **place)
-
-    def read_state(self, checkpoint: str, operator: int, name: str, version: int) -> DataFrame:
-        """Return a state, or the timers, as a DataFrame."""
-        place = {"checkpoint": checkpoint, "operator": operator, "version": version}
-        return self._read_state({**place, "name": name})
-
     @abstractmethod
-    def _read_state(self, address: dict[str, Any]) -> DataFrame: ...
+    def read_state(self, address: dict[str, Any]) -> DataFrame:
+        """Return the state or the timers at the ``address`` as a DataFrame."""
 
-    def _listed(self, kind: str, **address: Any) -> list[Any]:
+    def look_up(self, kind: str, address: dict[str, Any]) -> list[Any]:
+        """Return what a checkpoint has of a ``kind``: "stored_operators" are ``{"id", "name"}``,
+        "stored_versions" the numbers of those that can be read, in order, "stored_states" names."""
         found: list[Any] = json.loads(self._look_up(kind, address))
         return found
 

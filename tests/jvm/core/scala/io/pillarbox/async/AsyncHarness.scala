@@ -19,7 +19,7 @@ final class AsyncHarness(options: AsyncOptions[String, String], startMs: Long = 
   import AsyncHarness.{Call, MostMails}
 
   val mailbox = new TaskMailbox(Thread.currentThread())
-  val executor = new MailboxExecutorImpl(mailbox, 1)
+  val executor = new MailboxExecutor(mailbox, 1)
   val time = new ManualProcessingTimeService(executor, startMs)
   val emitted: mutable.Buffer[String] = mutable.Buffer.empty
   val calls: mutable.Buffer[Call] = mutable.Buffer.empty

@@ -7,7 +7,7 @@ import io.pillarbox.async.AsyncHarness._
 import io.pillarbox.async.queue.StreamElement.{Answered, Record}
 import io.pillarbox.async.queue.{AsyncOutput, StreamElement}
 import io.pillarbox.async.retry.AsyncCallException
-import io.pillarbox.mailbox.MailboxExecutorImpl
+import io.pillarbox.mailbox.MailboxExecutor
 import org.scalatest.funsuite.AnyFunSuite
 
 class AsyncWaitOperatorSuite extends AnyFunSuite {
@@ -173,7 +173,7 @@ class AsyncWaitOperatorSuite extends AnyFunSuite {
     val h = new AsyncHarness(options(capacity = 1))
     var committed = Seq.empty[StreamElement[String, String]]
     h.process("a")
-    new MailboxExecutorImpl(h.mailbox, -1).execute(() => committed = h.snapshot, "commit")
+    new MailboxExecutor(h.mailbox, -1).execute(() => committed = h.snapshot, "commit")
     h.executor.execute(() => h.future("a").completeOne("a1"), "answer")
     h.process("b")
     assert(committed.isEmpty)

@@ -9,8 +9,8 @@ import org.scalatest.funsuite.AnyFunSuite
 
 class MailboxExecutorSuite extends AnyFunSuite {
   private val mailbox = new TaskMailbox(Thread.currentThread())
-  private val upstream = new MailboxExecutorImpl(mailbox, 0)
-  private val downstream = new MailboxExecutorImpl(mailbox, 1)
+  private val upstream = new MailboxExecutor(mailbox, 0)
+  private val downstream = new MailboxExecutor(mailbox, 1)
   private val log = mutable.Buffer.empty[String]
 
   private def say(what: String): ThrowingRunnable = () => log += what
@@ -42,7 +42,7 @@ class MailboxExecutorSuite extends AnyFunSuite {
     val closing = new TaskMailbox(Thread.currentThread())
     closing.close()
     val refused = intercept[RejectedExecutionException] {
-      new MailboxExecutorImpl(closing, 0).execute(say("x"), "commit of batch 7")
+      new MailboxExecutor(closing, 0).execute(say("x"), "commit of batch 7")
     }
     assert(refused.getMessage.contains("commit of batch 7") && refused.getMessage.contains("CLOSED"))
     assert(refused.getCause.isInstanceOf[MailboxClosedException])
@@ -53,7 +53,7 @@ class MailboxExecutorSuite extends AnyFunSuite {
     val result = start {
       val own = new TaskMailbox(Thread.currentThread())
       waiting.complete(Thread.currentThread())
-      intercept[InterruptedException](new MailboxExecutorImpl(own, 0).yieldMail())
+      intercept[InterruptedException](new MailboxExecutor(own, 0).yieldMail())
     }
     val thread = await(waiting)
     awaitSleep(thread)

@@ -19,7 +19,7 @@ class ProcessingTimeServiceSuite extends AnyFunSuite with ScalaCheckPropertyChec
 
   private final class Fixture {
     val mailbox = new TaskMailbox(Thread.currentThread())
-    val executor = new MailboxExecutorImpl(mailbox, 0)
+    val executor = new MailboxExecutor(mailbox, 0)
     val time = new ManualProcessingTimeService(executor)
     val fired = mutable.Buffer.empty[Long]
 
@@ -155,7 +155,7 @@ class ProcessingTimeServiceSuite extends AnyFunSuite with ScalaCheckPropertyChec
 
   test("by the machine's clock a timer fires as mail and not early, an earlier one overtaking a later") {
     val mailbox = new TaskMailbox(Thread.currentThread())
-    val executor = new MailboxExecutorImpl(mailbox, 0)
+    val executor = new MailboxExecutor(mailbox, 0)
     val time = new SystemProcessingTimeService(executor)
     val fired = mutable.Buffer.empty[String]
     val start = time.currentProcessingTime
@@ -178,7 +178,7 @@ class ProcessingTimeServiceSuite extends AnyFunSuite with ScalaCheckPropertyChec
   }
 
   test("by the machine's clock the timers behind one whose callback throws still fire") {
-    val executor = new MailboxExecutorImpl(new TaskMailbox(Thread.currentThread()), 0)
+    val executor = new MailboxExecutor(new TaskMailbox(Thread.currentThread()), 0)
     val time = new SystemProcessingTimeService(executor)
     val start = time.currentProcessingTime
     var fired = false
@@ -191,11 +191,11 @@ class ProcessingTimeServiceSuite extends AnyFunSuite with ScalaCheckPropertyChec
 
   test("a task that ended does not trouble the shared timer thread") {
     val mailbox = new TaskMailbox(Thread.currentThread())
-    val time = new SystemProcessingTimeService(new MailboxExecutorImpl(mailbox, 0))
+    val time = new SystemProcessingTimeService(new MailboxExecutor(mailbox, 0))
     register(time, time.currentProcessingTime, _ => fail("fired"))
     mailbox.close()
     val other = new TaskMailbox(Thread.currentThread())
-    val executor = new MailboxExecutorImpl(other, 0)
+    val executor = new MailboxExecutor(other, 0)
     val alive = new SystemProcessingTimeService(executor)
     var fired = false
     register(alive, alive.currentProcessingTime + 1, _ => fired = true)

@@ -236,8 +236,8 @@ private object GoldenOrderSuite {
       function.put(one.initial)
       one.initial.timers.foreach { timer =>
         val time = timer.dropWhile(_ != ' ').trim.toLong
-        if (timer.startsWith("event")) timers.registerEventTimeTimer(Namespace.Void, time)
-        else timers.registerProcessingTimeTimer(Namespace.Void, time)
+        if (timer.startsWith("event")) timers.register(TimeDomain.EVENT_TIME, Namespace.Void, time)
+        else timers.register(TimeDomain.PROCESSING_TIME, Namespace.Void, time)
       }
     }
 

@@ -3,7 +3,7 @@ package io.pillarbox.operator
 import scala.collection.mutable
 
 import io.pillarbox.api.OutputTag
-import io.pillarbox.mailbox.{MailboxExecutorImpl, ManualProcessingTimeService, TaskMailbox}
+import io.pillarbox.mailbox.{MailboxExecutor, ManualProcessingTimeService, TaskMailbox}
 
 /**
  * Drives an operator in a test, with a clock and a watermark moved by hand and a mailbox on the calling
@@ -23,7 +23,7 @@ final class OneInputOperatorTestHarness[IN, OUT] private (
   import OneInputOperatorTestHarness._
 
   private val mailbox = new TaskMailbox(Thread.currentThread())
-  private val executor = new MailboxExecutorImpl(mailbox, TaskMailbox.MinPriority)
+  private val executor = new MailboxExecutor(mailbox, TaskMailbox.MinPriority)
   private val processingTime = new ManualProcessingTimeService(executor, startTime)
   private val main = mutable.ArrayBuffer.empty[Element[OUT]]
   private val side = mutable.Map.empty[OutputTag[_], mutable.ArrayBuffer[Record[Any]]]

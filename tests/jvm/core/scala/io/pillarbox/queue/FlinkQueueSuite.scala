@@ -1,5 +1,6 @@
 package io.pillarbox.queue
 
+import java.util.function.ToIntFunction
 import java.util.{Collection => JCollection, IdentityHashMap, Set => JSet}
 
 import scala.jdk.CollectionConverters._
@@ -71,7 +72,7 @@ final class FlinkAdapter(queue: InternalPriorityQueue[Wrapped]) extends FlinkKey
 abstract class UnderFlinkTest extends InternalPriorityQueueTestBase {
   private val flinkRange = InternalPriorityQueueTestBase.KEY_GROUP_RANGE
   protected val range: KeyGroupRange = KeyGroupRange(flinkRange.getStartKeyGroup, flinkRange.getEndKeyGroup)
-  protected val groupOf: KeyGroupExtractor[Wrapped] =
+  protected val groupOf: ToIntFunction[Wrapped] =
     e => KeyGroupRangeAssignment.assignToKeyGroup(e.flink.getKey, flinkRange.getNumberOfKeyGroups)
 
   protected def queue(capacity: Int): InternalPriorityQueue[Wrapped]
@@ -91,13 +92,13 @@ class PartitionedUnderFlinkTest extends UnderFlinkTest {
   override protected def queue(capacity: Int) = new KeyGroupPartitionedPriorityQueue[Wrapped](
     range,
     groupOf,
-    _ => new BatchExecutionInternalPriorityQueueSet[Wrapped](null, capacity)
+    _ => new HeapElementSet[Wrapped](null, capacity)
   )
 }
 
 class BatchUnderFlinkTest extends UnderFlinkTest {
   override protected def queue(capacity: Int) =
-    new BatchExecutionInternalPriorityQueueSet[Wrapped](null, capacity)
+    new HeapElementSet[Wrapped](null, capacity)
 }
 
 class CachingUnderFlinkTest extends UnderFlinkTest {

@@ -74,13 +74,8 @@ class HeapPriorityQueueSetSuite extends KeyGroupedPriorityQueueContract {
   }
 }
 
-class BatchExecutionInternalPriorityQueueSetSuite extends PriorityQueueSetContract {
-  override protected def newQueue() = new BatchExecutionInternalPriorityQueueSet[TestElement]()
-
-  test("it has no key groups and says so") {
-    val refused = intercept[UnsupportedOperationException](newQueue().subsetForKeyGroup(3))
-    assert(refused.getMessage.contains("one key at a time"))
-  }
+class HeapElementSetSuite extends PriorityQueueSetContract {
+  override protected def newQueue() = new HeapElementSet[TestElement]()
 }
 
 class KeyGroupPartitionedHeapSuite extends KeyGroupedPriorityQueueContract {
@@ -97,13 +92,13 @@ class KeyGroupPartitionedHeapSuite extends KeyGroupedPriorityQueueContract {
   test("equal heads leave in the order of their key groups") {
     val queue = newQueue()
     LocalKeys.foreach(key => queue.add(TestElement(key, 5)))
-    val groups = LocalKeys.map(_ => TestElement.GroupOf.keyGroupOf(queue.poll()))
+    val groups = LocalKeys.map(_ => TestElement.GroupOf.applyAsInt(queue.poll()))
     assert(groups == groups.sorted)
   }
 
   test("it starts in order when its queues hold elements already") {
     def filled(group: Int) = {
-      val sub = new BatchExecutionInternalPriorityQueueSet[TestElement]()
+      val sub = new HeapElementSet[TestElement]()
       LocalKeys.filter(TestElement.groupOfKey(_) == group).foreach(key => sub.add(TestElement(key, -key)))
       sub
     }

@@ -176,7 +176,7 @@ abstract class KeyGroupedPriorityQueueContract extends PriorityQueueSetContract 
     val elements = for (key <- LocalKeys; time <- 0L until 20L) yield TestElement(key, time)
     elements.foreach(queue.add)
     for (group <- TestElement.Groups.start to TestElement.Groups.end) {
-      val expected = elements.filter(TestElement.GroupOf.keyGroupOf(_) == group)
+      val expected = elements.filter(TestElement.GroupOf.applyAsInt(_) == group)
       assert(queue.subsetForKeyGroup(group).sortBy(_.toString) == expected.sortBy(_.toString))
     }
   }
@@ -184,7 +184,7 @@ abstract class KeyGroupedPriorityQueueContract extends PriorityQueueSetContract 
   test("a subset is a copy, and the next one shows what changed") {
     val queue = newQueue()
     val one = TestElement(LocalKeys.head, 1)
-    val group = TestElement.GroupOf.keyGroupOf(one)
+    val group = TestElement.GroupOf.applyAsInt(one)
     queue.add(one)
     val before = queue.subsetForKeyGroup(group)
     queue.add(TestElement(one.key, 2))

@@ -33,14 +33,14 @@ class QueueModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
 
   private val script = Gen.choose(0, 250).flatMap(Gen.listOfN(_, op))
 
-  private val order = Ordering.by((e: TestElement) => (e.priority, TestElement.GroupOf.keyGroupOf(e), e.key))
+  private val order = Ordering.by((e: TestElement) => (e.priority, TestElement.GroupOf.applyAsInt(e), e.key))
 
   /** A queue, and how to come back after a restart; the same queue where there is nothing to restart. */
   private type Restartable = () => KeyGroupedInternalPriorityQueue[TestElement]
 
   private val groupThenKey: java.util.Comparator[TestElement] =
     java.util.Comparator
-      .comparingInt((e: TestElement) => TestElement.GroupOf.keyGroupOf(e))
+      .comparingInt((e: TestElement) => TestElement.GroupOf.applyAsInt(e))
       .thenComparing(Tie)
 
   private def run(ops: List[Op], open: Restartable): Unit = {
@@ -87,7 +87,7 @@ class QueueModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     for (group <- TestElement.Groups.start to TestElement.Groups.end)
       assert(
         queue.subsetForKeyGroup(group).sorted(order) == model.toSeq.filter(
-          TestElement.GroupOf.keyGroupOf(_) == group
+          TestElement.GroupOf.applyAsInt(_) == group
         )
       )
   }
@@ -107,7 +107,7 @@ class QueueModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       val queue = new KeyGroupPartitionedPriorityQueue[TestElement](
         TestElement.Groups,
         TestElement.GroupOf,
-        _ => new BatchExecutionInternalPriorityQueueSet[TestElement](groupThenKey)
+        _ => new HeapElementSet[TestElement](groupThenKey)
       )
       run(ops, () => queue)
     }

@@ -1,5 +1,7 @@
 package io.pillarbox.queue
 
+import java.util.function.ToIntFunction
+
 import io.pillarbox.api.{InputView, OutputView}
 import io.pillarbox.state.{KeyGroupRange, KeyGroups}
 
@@ -22,7 +24,7 @@ object TestElement {
 
   def apply(key: Long, priority: Long): TestElement = new TestElement(key, priority)
 
-  val GroupOf: KeyGroupExtractor[TestElement] = element => groupOfKey(element.key)
+  val GroupOf: ToIntFunction[TestElement] = element => groupOfKey(element.key)
 
   def groupOfKey(key: Long): Int = KeyGroups.keyGroupOf(java.lang.Long.hashCode(key), MaxKeyGroups)
 

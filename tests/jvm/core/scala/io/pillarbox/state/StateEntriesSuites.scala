@@ -28,7 +28,7 @@ abstract class StateEntriesContract extends AnyFunSuite with StateFixture {
       )
       val found = StateEntries.states(new ByteArrayInputStream(snapshotOf(backend)), "snapshot")
       assert(
-        found.map(s => (s.name, s.kind, s.value.id, s.userKey.map(_.id), s.ttlMs)).toSet == Set(
+        found.map(s => (s.name, s.kind, s.value.id, s.userKey.map(_.id), s.ttl)).toSet == Set(
           ("value", StateDescriptor.Kind.VALUE, "string", None, 0L),
           ("list", StateDescriptor.Kind.LIST, "string", None, 1000L),
           ("map", StateDescriptor.Kind.MAP, "long", Some("string"), 1000L),

@@ -27,9 +27,9 @@ class BatchExecutionInternalTimerServiceSuite extends AnyFunSuite with KeyContex
   test("the timers of the key are polled in the order of time, kind by kind") {
     val service = newService()
     service.startKey("k")
-    Seq(5L, 1L, 3L, 1L, Long.MinValue).foreach(service.registerEventTimeTimer(Namespace.Void, _))
-    Seq(4L, 2L).foreach(service.registerProcessingTimeTimer(Namespace.Void, _))
-    service.deleteEventTimeTimer(Namespace.Void, 3)
+    Seq(5L, 1L, 3L, 1L, Long.MinValue).foreach(service.register(TimeDomain.EVENT_TIME, Namespace.Void, _))
+    Seq(4L, 2L).foreach(service.register(TimeDomain.PROCESSING_TIME, Namespace.Void, _))
+    service.delete(TimeDomain.EVENT_TIME, Namespace.Void, 3)
     val early = Seq(Long.MinValue, 1L).map((TimeDomain.EVENT_TIME, _))
     assert(polled(service, 1) == early)
     assert(
@@ -41,16 +41,16 @@ class BatchExecutionInternalTimerServiceSuite extends AnyFunSuite with KeyContex
   test("what is registered at the end of a key is dropped, and so is what is left of it") {
     val service = newService()
     service.startKey("k")
-    Seq(1L, 2L).foreach(service.registerEventTimeTimer(Namespace.Void, _))
+    Seq(1L, 2L).foreach(service.register(TimeDomain.EVENT_TIME, Namespace.Void, _))
     service.endKey()
-    service.registerEventTimeTimer(Namespace.Void, 10)
-    service.registerProcessingTimeTimer(Namespace.Void, 10)
-    service.deleteEventTimeTimer(Namespace.Void, 2)
+    service.register(TimeDomain.EVENT_TIME, Namespace.Void, 10)
+    service.register(TimeDomain.PROCESSING_TIME, Namespace.Void, 10)
+    service.delete(TimeDomain.EVENT_TIME, Namespace.Void, 2)
     assert(polled(service, 1) == Seq((TimeDomain.EVENT_TIME, 1L)))
     service.dropKey()
     service.startKey("other")
     assert(polled(service).isEmpty && !service.hasKeysToCome)
-    service.registerEventTimeTimer(Namespace.Void, 10)
+    service.register(TimeDomain.EVENT_TIME, Namespace.Void, 10)
     assert(polled(service) == Seq((TimeDomain.EVENT_TIME, 10L)))
   }
 
@@ -58,10 +58,10 @@ class BatchExecutionInternalTimerServiceSuite extends AnyFunSuite with KeyContex
     val service = newService()
     for (name <- Seq("a", "b"); time <- Seq(2L, 1L)) {
       key = name
-      service.registerEventTimeTimer(Namespace.Void, time)
+      service.register(TimeDomain.EVENT_TIME, Namespace.Void, time)
     }
     key = "c"
-    service.registerProcessingTimeTimer(Namespace.Void, 7)
+    service.register(TimeDomain.PROCESSING_TIME, Namespace.Void, 7)
     service.startKey("b")
     assert(
       service.timersOfCurrentKey(TimeDomain.EVENT_TIME).map(t => (t.key, t.timestamp)) == Seq(
@@ -87,8 +87,8 @@ class BatchExecutionInternalTimerServiceSuite extends AnyFunSuite with KeyContex
   test("the timers of the key are listed in the order of time") {
     val service = newService()
     service.startKey("k")
-    Seq(5L, 1L).foreach(service.registerEventTimeTimer(Namespace.Void, _))
-    service.registerProcessingTimeTimer(Namespace.Void, 7)
+    Seq(5L, 1L).foreach(service.register(TimeDomain.EVENT_TIME, Namespace.Void, _))
+    service.register(TimeDomain.PROCESSING_TIME, Namespace.Void, 7)
     assert(service.timersOfCurrentKey(TimeDomain.EVENT_TIME).map(_.timestamp) == Seq(1L, 5L))
     assert(service.timersOfCurrentKey(TimeDomain.PROCESSING_TIME).map(_.timestamp) == Seq(7L))
   }

@@ -52,11 +52,11 @@ abstract class InternalTimerServiceContract extends AnyFunSuite {
     timers.event(1, 5)
     timers.event(1, 6)
     timers.processing(1, 5)
-    timers.service.deleteEventTimeTimer(Namespace.Void, 5)
-    timers.service.deleteEventTimeTimer(windowOne, 6)
-    timers.service.deleteProcessingTimeTimer(Namespace.Void, 99)
+    timers.service.delete(TimeDomain.EVENT_TIME, Namespace.Void, 5)
+    timers.service.delete(TimeDomain.EVENT_TIME, windowOne, 6)
+    timers.service.delete(TimeDomain.PROCESSING_TIME, Namespace.Void, 99)
     timers.currentKey = 2
-    timers.service.deleteEventTimeTimer(Namespace.Void, 6)
+    timers.service.delete(TimeDomain.EVENT_TIME, Namespace.Void, 6)
     timers.advanceWatermark(10)
     timers.moveClock(10)
     assert(timers.takeFired() == Seq((1L, 6L), (1L, 5L)))
@@ -79,8 +79,8 @@ abstract class InternalTimerServiceContract extends AnyFunSuite {
     val timers = fixture()
     timers.onTimer = timer =>
       timer.timestamp match {
-        case 3 => timers.service.registerEventTimeTimer(Namespace.Void, 4)
-        case 4 => Seq(1L, 50L).foreach(timers.service.registerEventTimeTimer(Namespace.Void, _))
+        case 3 => timers.service.register(TimeDomain.EVENT_TIME, Namespace.Void, 4)
+        case 4 => Seq(1L, 50L).foreach(timers.service.register(TimeDomain.EVENT_TIME, Namespace.Void, _))
         case _ => ()
       }
     timers.event(1, 3)
@@ -122,7 +122,7 @@ abstract class InternalTimerServiceContract extends AnyFunSuite {
       assert(listed.map(timer => (timer.key, timer.timestamp)) == Seq((7L, 10L), (7L, 20L), (7L, 30L)))
     }
     timers.event(7, 15)
-    timers.service.deleteEventTimeTimer(Namespace.Void, 30)
+    timers.service.delete(TimeDomain.EVENT_TIME, Namespace.Void, 30)
     assert(timers.service.timersOfCurrentKey(TimeDomain.EVENT_TIME).map(_.timestamp) == Seq(10L, 15L, 20L))
     assert(timers.service.timersOfCurrentKey(TimeDomain.PROCESSING_TIME).size == 3)
     timers.advanceWatermark(100)
@@ -154,7 +154,7 @@ abstract class InternalTimerServiceContract extends AnyFunSuite {
     timers.service.forEachTimer(TimeDomain.EVENT_TIME)(_.key(2) = 55)
     timers.onTimer = timer => timer.key(0) = 42
     timers.currentKey = Array[Byte](1, 2, 3)
-    timers.service.deleteEventTimeTimer(Namespace.Void, 10)
+    timers.service.delete(TimeDomain.EVENT_TIME, Namespace.Void, 10)
     timers.event(Array[Byte](1, 2, 3), 20)
     assert(timers.service.numTimers(TimeDomain.EVENT_TIME) == 1)
     var seen = Seq.empty[Byte]
@@ -196,8 +196,8 @@ abstract class InternalTimerServiceContract extends AnyFunSuite {
         val (key, time) = (random.nextInt(6).toLong, round + random.nextInt(30).toLong)
         timers.currentKey = key
         random.nextInt(5) match {
-          case 0 => timers.service.deleteEventTimeTimer(Namespace.Void, time)
-          case 1 => timers.service.deleteProcessingTimeTimer(Namespace.Void, time)
+          case 0 => timers.service.delete(TimeDomain.EVENT_TIME, Namespace.Void, time)
+          case 1 => timers.service.delete(TimeDomain.PROCESSING_TIME, Namespace.Void, time)
           case 2 => timers.processing(key, time)
           case _ => timers.event(key, time)
         }

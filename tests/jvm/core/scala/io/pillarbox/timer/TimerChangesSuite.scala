@@ -29,7 +29,7 @@ class TimerChangesSuite extends AnyFunSuite with BeforeAndAfterAll {
     many.foreach(key => timers.event(key, key))
     many.filter(_ % 3 == 0).foreach { key =>
       timers.currentKey = key
-      timers.service.deleteEventTimeTimer(Namespace.Void, key)
+      timers.service.delete(TimeDomain.EVENT_TIME, Namespace.Void, key)
     }
     many.filter(_ % 6 == 0).foreach(key => timers.event(key, key))
     timers.advanceWatermark(999)

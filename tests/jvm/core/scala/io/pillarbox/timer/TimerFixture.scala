@@ -46,12 +46,12 @@ final class TimerFixture[K](
 
   def event(key: K, time: Long, namespace: Namespace = Namespace.Void): Unit = {
     currentKey = key
-    service.registerEventTimeTimer(namespace, time)
+    service.register(TimeDomain.EVENT_TIME, namespace, time)
   }
 
   def processing(key: K, time: Long): Unit = {
     currentKey = key
-    service.registerProcessingTimeTimer(Namespace.Void, time)
+    service.register(TimeDomain.PROCESSING_TIME, Namespace.Void, time)
   }
 
   def takeFired(): Seq[(K, Long)] = {

@@ -149,14 +149,14 @@ class TimersAndStateProperties extends AnyFunSuite with ScalaCheckPropertyChecks
 
     def register(kind: TimeDomain, key: String, time: Long): Unit = {
       backend.setCurrentKey(key)
-      if (kind == TimeDomain.EVENT_TIME) timers.registerEventTimeTimer(Namespace.Void, time)
-      else timers.registerProcessingTimeTimer(Namespace.Void, time)
+      if (kind == TimeDomain.EVENT_TIME) timers.register(TimeDomain.EVENT_TIME, Namespace.Void, time)
+      else timers.register(TimeDomain.PROCESSING_TIME, Namespace.Void, time)
     }
 
     def unregister(kind: TimeDomain, key: String, time: Long): Unit = {
       backend.setCurrentKey(key)
-      if (kind == TimeDomain.EVENT_TIME) timers.deleteEventTimeTimer(Namespace.Void, time)
-      else timers.deleteProcessingTimeTimer(Namespace.Void, time)
+      if (kind == TimeDomain.EVENT_TIME) timers.delete(TimeDomain.EVENT_TIME, Namespace.Void, time)
+      else timers.delete(TimeDomain.PROCESSING_TIME, Namespace.Void, time)
     }
 
     def fire(kind: TimeDomain, time: Long): Seq[(String, Long)] =

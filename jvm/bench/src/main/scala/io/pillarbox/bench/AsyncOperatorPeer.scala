@@ -5,7 +5,7 @@ import io.pillarbox.api.{AsyncFunction, ResultFuture}
 import java.util
 import java.util.concurrent.{ExecutorService, Executors}
 
-import io.pillarbox.mailbox.{MailboxExecutorImpl, SystemProcessingTimeService, TaskMailbox}
+import io.pillarbox.mailbox.{MailboxExecutor, SystemProcessingTimeService, TaskMailbox}
 import org.apache.flink.api.common.typeutils.base.LongSerializer
 import org.apache.flink.streaming.api.datastream.AsyncDataStream.OutputMode
 import org.apache.flink.streaming.api.functions.async.{
@@ -68,7 +68,7 @@ object AsyncOperatorPeer {
       case None => (_: java.lang.Long, future: ResultFuture[java.lang.Long]) => future.complete(Rows)
     }
     private val output = new PillarboxOutput
-    private val executor = new MailboxExecutorImpl(new TaskMailbox(Thread.currentThread()), 0)
+    private val executor = new MailboxExecutor(new TaskMailbox(Thread.currentThread()), 0)
     private val operator = new AsyncWaitOperator(
       function,
       AsyncOptions[java.lang.Long, java.lang.Long](ordered, capacity),

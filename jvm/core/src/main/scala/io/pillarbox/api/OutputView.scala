@@ -134,5 +134,8 @@ final class OutputView(initialCapacity: Int = 256) {
 object OutputView {
   private val MaxLength = Int.MaxValue - 8L
 
+  /** The size over which a reused buffer of the backends is given back to the collector after its use. */
+  private[pillarbox] final val IdleBytes: Int = 1 << 20
+
   private def varIntLength(value: Int): Int = (38 - Integer.numberOfLeadingZeros(value | 1)) / 7
 }

@@ -5,36 +5,29 @@ import io.pillarbox.mailbox.PeriodTimer
 
 /** The measurements of an async operator. The mailbox thread writes; any thread reads recent values. */
 private[pillarbox] final class AsyncMetrics {
-  private[async] var callCount = 0L
-  private[async] var retryCount = 0L
-  private[async] var timeoutCount = 0L
-  private[async] var errorCount = 0L
-  private[async] var journalHitCount = 0L
-  private[async] var inFlightCount = 0
-  private[async] var inFlightLargest = 0
   private[async] val capacityWait = new PeriodTimer
   private var latencySum = 0L
 
   /** Attempts started. */
-  def calls: Long = callCount
+  var calls: Long = 0L
 
   /** Attempts that were repetitions. */
-  def retries: Long = retryCount
+  var retries: Long = 0L
 
   /** Deadlines that passed, of attempts and of elements. */
-  def timeouts: Long = timeoutCount
+  var timeouts: Long = 0L
 
   /** Elements that failed for good. */
-  def errors: Long = errorCount
+  var errors: Long = 0L
 
   /** Elements that were answered from the journal, without a call. */
-  def journalHits: Long = journalHitCount
+  var journalHits: Long = 0L
 
   /** Elements taken in and not answered yet: calls under way, waiting for a permit or for a retry. */
-  def inFlight: Int = inFlightCount
+  var inFlight: Int = 0
 
   /** The largest `inFlight` so far. */
-  def inFlightMax: Int = inFlightLargest
+  var inFlightMax: Int = 0
 
   /** Nanoseconds for which an element had to wait for room. */
   def capacityWaitNanos: Long = capacityWait.totalNanos
@@ -47,8 +40,8 @@ private[pillarbox] final class AsyncMetrics {
     if (callLatency.getCount == 0) 0.0 else latencySum.toDouble / callLatency.getCount.toDouble
 
   private[async] def admitted(): Unit = {
-    inFlightCount += 1
-    if (inFlightCount > inFlightLargest) inFlightLargest = inFlightCount
+    inFlight += 1
+    if (inFlight > inFlightMax) inFlightMax = inFlight
   }
 
   private[async] def answered(latencyNanos: Long): Unit = {
@@ -56,5 +49,5 @@ private[pillarbox] final class AsyncMetrics {
     callLatency.update(latencyNanos)
   }
 
-  private[async] def finished(): Unit = inFlightCount -= 1
+  private[async] def finished(): Unit = inFlight -= 1
 }

@@ -35,11 +35,11 @@ import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy, Failu
 private[pillarbox] final case class AsyncOptions[IN, OUT](
     ordered: Boolean,
     capacity: Int,
-    totalTimeoutMs: Long,
-    attemptTimeoutMs: Long,
-    retry: AsyncRetryStrategy[OUT],
-    onFailure: FailurePolicy[IN, OUT],
-    gate: CallGate,
+    totalTimeoutMs: Long = 0L,
+    attemptTimeoutMs: Long = 0L,
+    retry: AsyncRetryStrategy[OUT] = AsyncRetryStrategies.noRetry[OUT],
+    onFailure: FailurePolicy[IN, OUT] = FailurePolicy.failTask[IN, OUT],
+    gate: CallGate = CallGate.Unlimited,
     lookAhead: Int = 0,
     batching: Option[Batching] = None,
     maxWaiting: Int = 0,
@@ -107,15 +107,4 @@ private[pillarbox] object AsyncOptions {
 
   /** Leaves room so that a few keys with many elements each don't keep others from being called. */
   private final val LeastRoomForKeys = 4096
-
-  /** Returns options without deadlines, retries or a gate; a failure fails the task. */
-  def apply[IN, OUT](ordered: Boolean, capacity: Int): AsyncOptions[IN, OUT] = AsyncOptions(
-    ordered,
-    capacity,
-    totalTimeoutMs = 0L,
-    attemptTimeoutMs = 0L,
-    AsyncRetryStrategies.noRetry[OUT],
-    FailurePolicy.failTask[IN, OUT],
-    CallGate.Unlimited
-  )
 }

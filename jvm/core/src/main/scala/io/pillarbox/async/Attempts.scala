@@ -50,7 +50,7 @@ private[async] final class Attempts[IN, OUT](way: CallWay[IN, OUT]) extends Stag
     val now = time.nanoTime
     attempt.startNanos = now
     call.current = attempt
-    metrics.callCount += 1
+    metrics.calls += 1
     deadlines.begins(call, now)
     attempt
   }
@@ -66,7 +66,7 @@ private[async] final class Attempts[IN, OUT](way: CallWay[IN, OUT]) extends Stag
     val timeout = AsyncTimeoutException.attempt(attempt.attempt, elapsedMs)
     // An answer that came first is on its way, and decides.
     if (attempt.abandon(timeout)) {
-      metrics.timeoutCount += 1
+      metrics.timeouts += 1
       tellCancelled(call, attempt)
       way.settle(attempt)
     }
@@ -81,7 +81,7 @@ private[async] final class Attempts[IN, OUT](way: CallWay[IN, OUT]) extends Stag
     val isRunning = call.current ne null
     val attempt = if (isRunning) call.current else CallAttempt.standIn(inbox, call)
     if (!attempt.isDone) {
-      metrics.timeoutCount += 1
+      metrics.timeouts += 1
       attempt.overdue = AsyncTimeoutException.total(attempt.attempt, call.elapsedMs)
       try function.timeout(call.input, attempt)
       catch { case NonFatal(error) => attempt.completeExceptionally(error) }

@@ -124,7 +124,7 @@ private[async] final class CallWay[IN, OUT](
   def out(call: Call, attempt: Attempt): Unit =
     try
       if (attempt.isFailure) {
-        metrics.errorCount += 1
+        metrics.errors += 1
         // It is decided even if the policy throws, as in Flink: what waits for room must not wait for ever.
         call.setResults(util.Collections.emptyList[OUT]())
         call.setResults(rowsInstead(call, attempt.error))

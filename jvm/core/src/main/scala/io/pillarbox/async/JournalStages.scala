@@ -10,7 +10,7 @@ private[async] final class Answered[IN, OUT](way: CallWay[IN, OUT], journal: Cal
     val known = journal.find(call.key)
     if (known eq null) goOn(call)
     else {
-      way.metrics.journalHitCount += 1
+      way.metrics.journalHits += 1
       CallAttempt.standIn(way.inbox, call).complete(known)
     }
   }

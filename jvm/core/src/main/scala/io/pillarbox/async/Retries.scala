@@ -39,7 +39,7 @@ private[async] final class Retries[IN, OUT](way: CallWay[IN, OUT]) extends Stage
   }
 
   private def backOff(call: Call, delayMs: Long): Unit = {
-    way.metrics.retryCount += 1
+    way.metrics.retries += 1
     waiting += 1
     way.giveBack(call, this)
     call.current = null

@@ -10,14 +10,12 @@ import java.util.concurrent.RejectedExecutionException
  * Rows arrive in order, none is lost or doubled. An exception of the input is thrown to the mailbox thread
  * after the rows before it.
  *
- * @param source names the input in errors
  * @param capacity the number of rows that may wait; when there are so many the reading thread waits
  * @param executor sends `onAvailable`
  * @param onAvailable runs on the mailbox thread when there is something to poll again after `poll` said that
  *   there was nothing
  */
 private[pillarbox] final class InputExchange[T <: AnyRef](
-    source: String,
     capacity: Int,
     executor: MailboxExecutor,
     onAvailable: Runnable
@@ -65,11 +63,7 @@ private[pillarbox] final class InputExchange[T <: AnyRef](
     was
   }
 
-  /**
-   * Mailbox thread: the next row, or null; then `status` tells why.
-   *
-   * @throws SourceFailedException with the input's exception as its cause
-   */
+  /** Mailbox thread: the next row, or null; then `status` tells why. Throws the exception of the input. */
   def poll(): T = {
     if (taken.isEmpty) takeAll()
     else if (closed) taken.clear()
@@ -84,7 +78,7 @@ private[pillarbox] final class InputExchange[T <: AnyRef](
       waiting = empty
       notifyAll()
     } else if (ended eq null) wanted = true
-    else if (ended.error ne null) throw new SourceFailedException(source, ended.error)
+    else if (ended.error ne null) throw ended.error
   }
 
   /** Mailbox thread: tells what `poll` would find. */

@@ -31,7 +31,7 @@ private[pillarbox] final class MailboxProcessor(
   def this(defaultAction: MailboxDefaultAction) =
     this(defaultAction, new TaskMailbox(Thread.currentThread()))
 
-  def mailboxExecutor(priority: Int): MailboxExecutor = new MailboxExecutorImpl(mailbox, priority)
+  def mailboxExecutor(priority: Int): MailboxExecutor = new MailboxExecutor(mailbox, priority)
 
   def isDefaultActionAvailable: Boolean = suspension eq null
 

@@ -16,14 +16,13 @@ package io.pillarbox.mailbox
  * @param newThread makes the thread, not started, which runs what it is given
  */
 private[pillarbox] final class SourceThread[T <: AnyRef](
-    name: String,
     input: Iterator[T],
     capacity: Int,
     executor: MailboxExecutor,
     onAvailable: Runnable,
     newThread: Runnable => Thread
 ) {
-  private val exchange = new InputExchange[T](s"source thread '$name'", capacity, executor, onAvailable)
+  private val exchange = new InputExchange[T](capacity, executor, onAvailable)
   private val thread = newThread(() => read())
 
   /**
@@ -36,11 +35,7 @@ private[pillarbox] final class SourceThread[T <: AnyRef](
     thread.start()
   }
 
-  /**
-   * Mailbox thread: the next row, or null; then `status` tells why.
-   *
-   * @throws SourceFailedException with the input's exception as its cause
-   */
+  /** Mailbox thread: the next row, or null; then `status` tells why. Throws the exception of the input. */
   def poll(): T = exchange.poll()
 
   /** Mailbox thread: tells what `poll` would find. */
@@ -72,7 +67,3 @@ private[pillarbox] final class SourceThread[T <: AnyRef](
     !thread.isAlive
   }
 }
-
-/** An input that another thread reads failed; the cause is its exception. */
-private[pillarbox] final class SourceFailedException(name: String, cause: Throwable)
-    extends RuntimeException(s"The $name could not read its input: $cause", cause)

@@ -27,15 +27,16 @@ private[operator] final class FunctionTimers(
   override def currentWatermark: Long = clock.watermark
 
   override def registerEventTimeTimer(time: Long): Unit =
-    own.registerEventTimeTimer(Namespace.Void, time)
+    own.register(TimeDomain.EVENT_TIME, Namespace.Void, time)
 
   override def registerProcessingTimeTimer(time: Long): Unit =
-    own.registerProcessingTimeTimer(Namespace.Void, time)
+    own.register(TimeDomain.PROCESSING_TIME, Namespace.Void, time)
 
-  override def deleteEventTimeTimer(time: Long): Unit = own.deleteEventTimeTimer(Namespace.Void, time)
+  override def deleteEventTimeTimer(time: Long): Unit =
+    own.delete(TimeDomain.EVENT_TIME, Namespace.Void, time)
 
   override def deleteProcessingTimeTimer(time: Long): Unit =
-    own.deleteProcessingTimeTimer(Namespace.Void, time)
+    own.delete(TimeDomain.PROCESSING_TIME, Namespace.Void, time)
 
   override def eventTimeTimers: util.List[JLong] = timers(TimeDomain.EVENT_TIME)
 

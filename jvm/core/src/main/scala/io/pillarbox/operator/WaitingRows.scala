@@ -3,7 +3,7 @@ package io.pillarbox.operator
 import java.nio.charset.StandardCharsets.UTF_8
 import java.util.{ArrayList, Comparator}
 
-import io.pillarbox.api.{Bytes, StateDescriptor, TypeSerializer}
+import io.pillarbox.api.{Bytes, StateDescriptor, TimeDomain, TypeSerializer}
 import io.pillarbox.state.{KeyedStateBackend, Namespace, StateNames}
 import io.pillarbox.timer.{InternalTimerService, Timer}
 
@@ -25,7 +25,7 @@ private[pillarbox] final class WaitingRows[K, R](
   /** Keeps a copy of the row. */
   def add(key: K, row: R, time: Long): Unit = {
     backend.setCurrentKey(key)
-    timers.registerEventTimeTimer(WaitingRows.RowTimers, time)
+    timers.register(TimeDomain.EVENT_TIME, WaitingRows.RowTimers, time)
     backend.setCurrentNamespace(WaitingRows.namespaceOf(time))
     rows.add(serializer.copy(row))
   }
@@ -52,9 +52,6 @@ private[pillarbox] object WaitingRows {
 
   /** True if the timer stands for rows, and is none of the function's. */
   private[pillarbox] def standsForRows(timer: Timer[_]): Boolean = timer.namespace == RowTimers
-
-  /** The time of the rows that are kept in a namespace of these bytes. */
-  private[pillarbox] def timeOf(namespace: Array[Byte]): Long = Bytes.getLong(namespace, 0)
 
   private def namespaceOf(time: Long): Namespace = {
     val bytes = new Array[Byte](8)

@@ -2,6 +2,8 @@ package io.pillarbox.queue
 
 import java.util.{Arrays, Comparator}
 
+import scala.annotation.unused
+
 import IndexedHeap.NoHandle
 
 /**
@@ -15,9 +17,9 @@ import IndexedHeap.NoHandle
  * without looking at an element. Removal moves later entries of a run back instead of leaving tombstones
  * (Knuth, TAOCP vol. 3, 6.4, algorithm R).
  */
-private[queue] abstract class HeapElementSet[T >: Null <: Prioritized](
-    tieBreak: Comparator[_ >: T],
-    initialCapacity: Int
+private[pillarbox] class HeapElementSet[T >: Null <: Prioritized](
+    tieBreak: Comparator[_ >: T] = null,
+    initialCapacity: Int = 16
 ) extends IndexedHeap(initialCapacity, tieBreak != null)
     with InternalPriorityQueue[T] {
   import HeapElementSet._
@@ -28,7 +30,7 @@ private[queue] abstract class HeapElementSet[T >: Null <: Prioritized](
   private var changes = 0
 
   /** Called once for every element that is about to enter; may refuse it by throwing. */
-  protected def entering(element: T): Unit
+  protected def entering(@unused element: T): Unit = ()
 
   /** Grows with every change of the content, so that something derived from it can be seen to be stale. */
   protected final def changeCount: Int = changes

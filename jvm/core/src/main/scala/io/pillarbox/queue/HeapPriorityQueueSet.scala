@@ -1,5 +1,6 @@
 package io.pillarbox.queue
 
+import java.util.function.ToIntFunction
 import java.util.{Arrays, Comparator}
 
 import io.pillarbox.state.KeyGroupRange
@@ -16,7 +17,7 @@ import io.pillarbox.state.KeyGroupRange
  */
 private[pillarbox] final class HeapPriorityQueueSet[T >: Null <: Prioritized](
     keyGroupRange: KeyGroupRange,
-    keyGroupExtractor: KeyGroupExtractor[T],
+    keyGroupOf: ToIntFunction[T],
     tieBreak: Comparator[_ >: T] = null,
     initialCapacity: Int = 64
 ) extends HeapElementSet[T](tieBreak, initialCapacity)
@@ -33,7 +34,7 @@ private[pillarbox] final class HeapPriorityQueueSet[T >: Null <: Prioritized](
 
   override protected def entering(element: T): Unit = {
     if (index ne KeyGroupIndex.None) index = KeyGroupIndex.None
-    val keyGroup = keyGroupExtractor.keyGroupOf(element)
+    val keyGroup = keyGroupOf.applyAsInt(element)
     if (!keyGroupRange.contains(keyGroup)) KeyGroupCheck.refuse(keyGroup, keyGroupRange, element)
   }
 
@@ -42,7 +43,7 @@ private[pillarbox] final class HeapPriorityQueueSet[T >: Null <: Prioritized](
     val starts = new Array[Int](keyGroupRange.size + 1)
     val groups = new Array[Short](handleLimit)
     forEachLive { handle =>
-      groups(handle) = (keyGroupExtractor.keyGroupOf(elementAt(handle)) - keyGroupRange.start).toShort
+      groups(handle) = (keyGroupOf.applyAsInt(elementAt(handle)) - keyGroupRange.start).toShort
       starts(groups(handle) + 1) += 1
     }
     for (group <- 1 until starts.length) starts(group) += starts(group - 1)

@@ -1,5 +1,7 @@
 package io.pillarbox.queue
 
+import java.util.function.ToIntFunction
+
 import io.pillarbox.state.KeyGroupRange
 
 /**
@@ -12,7 +14,7 @@ import io.pillarbox.state.KeyGroupRange
  */
 private[pillarbox] final class KeyGroupPartitionedPriorityQueue[T >: Null <: Prioritized](
     keyGroupRange: KeyGroupRange,
-    keyGroupExtractor: KeyGroupExtractor[T],
+    keyGroupOf: ToIntFunction[T],
     subQueueFor: Int => InternalPriorityQueue[T]
 ) extends KeyGroupedInternalPriorityQueue[T] {
   import KeyGroupPartitionedPriorityQueue._
@@ -92,7 +94,7 @@ private[pillarbox] final class KeyGroupPartitionedPriorityQueue[T >: Null <: Pri
   }
 
   private def subQueueOf(element: T): SubQueue[T] = {
-    val keyGroup = keyGroupExtractor.keyGroupOf(element)
+    val keyGroup = keyGroupOf.applyAsInt(element)
     if (!keyGroupRange.contains(keyGroup)) KeyGroupCheck.refuse(keyGroup, keyGroupRange, element)
     subQueues(keyGroup - keyGroupRange.start)
   }

@@ -44,7 +44,7 @@ private[pillarbox] trait IteratedMap[UK, UV] extends MapState[UK, UV] {
     }
 
     override def next(): A = {
-      if (!hasNext) throw StateErrors.mapEnds(descriptor.name)
+      if (!hasNext) throw StateErrors.ends("map", descriptor.name)
       val result = made
       at.take()
       isAhead = false
@@ -64,7 +64,7 @@ private[pillarbox] trait IteratedMap[UK, UV] extends MapState[UK, UV] {
   private final class LiveEntry(at: StampedCursor[UK, UV]) extends SimpleEntry[UK, UV](at.key, at.value) {
     override def setValue(value: UV): UV = {
       at.check()
-      if (!isThere(getKey)) throw StateErrors.entryGone(descriptor.name, getKey)
+      if (!isThere(getKey)) throw StateErrors.entryGone(descriptor.name)
       put(getKey, value)
       super.setValue(value)
     }

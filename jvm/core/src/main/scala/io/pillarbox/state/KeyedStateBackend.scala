@@ -38,6 +38,8 @@ private[pillarbox] abstract class KeyedStateBackend[K](
   private[state] var contextVersion = 0L
   private var start = StateClock.Unknown
   private val states = mutable.LinkedHashMap.empty[String, KeyedStateBackend.Registered]
+  protected final var currentVersion = 0L
+  protected final var isClosed = false
   private var everyRecord: Array[() => Unit] = Array.empty
 
   /**
@@ -173,7 +175,7 @@ private[pillarbox] abstract class KeyedStateBackend[K](
   def unclaimedStates: Seq[String]
 
   /** The number of commits that led to this state. */
-  def version: Long
+  final def version: Long = currentVersion
 
   /** The number of entries, as in the metrics, but of this moment. */
   def entryCount: Long = metrics.entries
@@ -210,8 +212,6 @@ private[pillarbox] abstract class KeyedStateBackend[K](
     if (Thread.currentThread ne owner) throw StateErrors.wrongThread(owner)
     if (isClosed) throw StateErrors.closed
   }
-
-  protected def isClosed: Boolean
 
   /** Runs a callback of the user without a current key, so that it can't touch keyed state. */
   private[state] final def withoutKey(action: => Unit): Unit = {

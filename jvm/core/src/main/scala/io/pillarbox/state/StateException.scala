@@ -61,23 +61,18 @@ private[state] object StateErrors {
       s"State '$state' was given null as $what: null is not a value, clear or remove it"
     )
 
-  def mapChanged(state: String): ConcurrentModificationException =
-    new ConcurrentModificationException(s"Map state '$state' or its key changed while it was read")
+  /** @param kind "Map" or "List" */
+  def changed(kind: String, state: String): ConcurrentModificationException =
+    new ConcurrentModificationException(s"$kind state '$state' or its key changed while it was read")
 
-  def mapEnds(state: String): NoSuchElementException =
-    new NoSuchElementException(s"The map of state '$state' ends here")
-
-  def listChanged(state: String): ConcurrentModificationException =
-    new ConcurrentModificationException(s"List state '$state' or its key changed while it was read")
-
-  def listEnds(state: String): NoSuchElementException =
-    new NoSuchElementException(s"The list of state '$state' ends here")
+  def ends(kind: String, state: String): NoSuchElementException =
+    new NoSuchElementException(s"The $kind of state '$state' ends here")
 
   def nothingToRemove: IllegalStateException =
     new IllegalStateException("remove() takes away what next() returned last: call next() first")
 
-  def entryGone(state: String, key: Any): IllegalStateException = new IllegalStateException(
-    s"The entry $key is no longer in map state '$state': put it, instead of setting its value"
+  def entryGone(state: String): IllegalStateException = new IllegalStateException(
+    s"The entry is no longer in map state '$state': put it, instead of setting its value"
   )
 
   def clash(name: String, what: String, registered: Any, wanted: Any): StateRegistrationException =

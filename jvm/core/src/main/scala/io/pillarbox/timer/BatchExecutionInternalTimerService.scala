@@ -1,7 +1,7 @@
 package io.pillarbox.timer
 
 import io.pillarbox.api.{TimeDomain, TypeSerializer}
-import io.pillarbox.queue.BatchExecutionInternalPriorityQueueSet
+import io.pillarbox.queue.HeapElementSet
 import io.pillarbox.state.Namespace
 
 /**
@@ -20,16 +20,11 @@ private[pillarbox] final class BatchExecutionInternalTimerService[K](
   private var hasKey = false
   private var isEnding = false
 
-  override def registerEventTimeTimer(namespace: Namespace, time: Long): Unit = eventTime.add(namespace, time)
+  override def register(kind: TimeDomain, namespace: Namespace, time: Long): Unit =
+    of(kind).add(namespace, time)
 
-  override def registerProcessingTimeTimer(namespace: Namespace, time: Long): Unit =
-    processingTime.add(namespace, time)
-
-  override def deleteEventTimeTimer(namespace: Namespace, time: Long): Unit =
-    eventTime.remove(namespace, time)
-
-  override def deleteProcessingTimeTimer(namespace: Namespace, time: Long): Unit =
-    processingTime.remove(namespace, time)
+  override def delete(kind: TimeDomain, namespace: Namespace, time: Long): Unit =
+    of(kind).remove(namespace, time)
 
   override def timersOfCurrentKey(kind: TimeDomain): Seq[Timer[K]] = of(kind).all
 
@@ -75,7 +70,7 @@ private[pillarbox] final class BatchExecutionInternalTimerService[K](
     private val order = new TimerOrder(timerType)
     private val inOrder =
       Ordering.by[Timer[K], Long](_.timestamp).orElse(Ordering.comparatorToOrdering(order))
-    val queue = new BatchExecutionInternalPriorityQueueSet[Timer[K]](order)
+    val queue = new HeapElementSet[Timer[K]](order)
 
     /** The timers of keys that have not started. */
     val early = new TimersByKey[K](Iterator.empty)

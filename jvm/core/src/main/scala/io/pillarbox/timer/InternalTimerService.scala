@@ -13,15 +13,10 @@ import io.pillarbox.state.Namespace
  */
 private[pillarbox] trait InternalTimerService[K] {
 
-  def registerEventTimeTimer(namespace: Namespace, time: Long): Unit
-
-  def registerProcessingTimeTimer(namespace: Namespace, time: Long): Unit
+  def register(kind: TimeDomain, namespace: Namespace, time: Long): Unit
 
   /** Deletes a timer. No-op if there is no such timer. */
-  def deleteEventTimeTimer(namespace: Namespace, time: Long): Unit
-
-  /** Deletes a timer. No-op if there is no such timer. */
-  def deleteProcessingTimeTimer(namespace: Namespace, time: Long): Unit
+  def delete(kind: TimeDomain, namespace: Namespace, time: Long): Unit
 
   /** The timers of the current key, in time order. */
   def timersOfCurrentKey(kind: TimeDomain): Seq[Timer[K]]

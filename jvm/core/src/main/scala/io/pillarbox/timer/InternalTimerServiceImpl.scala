@@ -27,17 +27,11 @@ private[pillarbox] final class InternalTimerServiceImpl[K](
   private val processingTime = newStore(TimeDomain.PROCESSING_TIME)
   private val log = new TimerLog(keySerializer, maxKeyGroups, keyGroupRange)
 
-  override def registerEventTimeTimer(namespace: Namespace, time: Long): Unit =
-    eventTime.add(keyContext.currentKey, namespace, time): Unit
+  override def register(kind: TimeDomain, namespace: Namespace, time: Long): Unit =
+    storeOf(kind).add(keyContext.currentKey, namespace, time): Unit
 
-  override def registerProcessingTimeTimer(namespace: Namespace, time: Long): Unit =
-    processingTime.add(keyContext.currentKey, namespace, time): Unit
-
-  override def deleteEventTimeTimer(namespace: Namespace, time: Long): Unit =
-    eventTime.remove(keyContext.currentKey, namespace, time)
-
-  override def deleteProcessingTimeTimer(namespace: Namespace, time: Long): Unit =
-    processingTime.remove(keyContext.currentKey, namespace, time)
+  override def delete(kind: TimeDomain, namespace: Namespace, time: Long): Unit =
+    storeOf(kind).remove(keyContext.currentKey, namespace, time)
 
   override def timersOfCurrentKey(kind: TimeDomain): Seq[Timer[K]] =
     storeOf(kind).ofKey(keyContext.currentKey)

@@ -10,7 +10,7 @@ import io.pillarbox.async.gate.{CallGate, ConcurrencyGate}
 import io.pillarbox.async.queue.AsyncOutput
 import io.pillarbox.async.retry.AsyncRetryStrategies
 import io.pillarbox.async.{AsyncOptions, AsyncWaitOperator, Batching}
-import io.pillarbox.mailbox.{MailboxExecutorImpl, SystemProcessingTimeService, TaskMailbox}
+import io.pillarbox.mailbox.{MailboxExecutor, SystemProcessingTimeService, TaskMailbox}
 import io.pillarbox.spark.async.python.{
   CallChannel,
   CallResults,
@@ -114,9 +114,9 @@ class PythonAttemptsSuite extends AnyFunSuite with TimeLimits {
       failing: Double,
       change: AsyncOptions[InternalRow, InternalRow] => AsyncOptions[InternalRow, InternalRow]
   ): Unit = {
-    val executor = new MailboxExecutorImpl(new TaskMailbox(Thread.currentThread()), 1)
+    val executor = new MailboxExecutor(new TaskMailbox(Thread.currentThread()), 1)
     val timers = new SystemProcessingTimeService(executor)
-    val function = new PythonAsyncFunction(InternalRow(null), error => throw error, lends = false)
+    val function = new PythonAsyncFunction(InternalRow(null), identity, error => throw error, lends = false)
     val worker = new Worker(function, failing)
     val emitted = mutable.Buffer.empty[(Long, Long)]
     val output = new AsyncOutput[InternalRow, InternalRow] {

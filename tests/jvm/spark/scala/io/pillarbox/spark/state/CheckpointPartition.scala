@@ -39,7 +39,7 @@ final class CheckpointPartition(val local: LocalPath, names: FileNames, storage:
   /** Sets a key's value and a timer, and commits. */
   def commit(open: VersionedState, id: String, key: Long, to: Long): VersionedState = {
     update(open, key, Some(to))
-    open.state.timers.registerEventTimeTimer(Namespace.Void, to)
+    open.state.timers.register(TimeDomain.EVENT_TIME, Namespace.Void, to)
     commit(open, id)
   }
 
@@ -147,11 +147,13 @@ object CheckpointPartition {
   private val schema = StructType.fromDDL("x bigint")
   private val toRow = UnsafeProjection.create(schema)
 
+  private val kinds = Seq(StorageKind.Heap, StorageKind.RocksDB).map(kind => kind.name -> kind).toMap
+
   val Heap: StateStorage = storageOf("heap", "heap")
   val RocksDB: StateStorage = storageOf("rocksdb", "rocksdb")
 
   def storageOf(state: String, timers: String): StateStorage =
-    StateStorage(StorageKind.of(state), StorageKind.of(timers))
+    StateStorage(kinds(state), kinds(timers))
 
   def row(x: Long): UnsafeRow = toRow(InternalRow(x)).copy()
 

@@ -5,6 +5,7 @@ import java.util.UUID
 
 import scala.util.Random
 
+import io.pillarbox.api.TimeDomain
 import io.pillarbox.spark.LocalSpark
 import io.pillarbox.spark.checkpoint._
 import io.pillarbox.spark.state.CheckpointPartition.{Heap, RocksDB, storageOf}
@@ -234,10 +235,10 @@ class DatabaseSnapshotSuite extends AnyFunSuite with LocalSpark with FewAndMany 
         model = to.fold(model - key)(to => model + (key -> to))
         val at = random.nextInt(30).toLong
         if (random.nextBoolean()) {
-          open.state.timers.registerEventTimeTimer(Namespace.Void, at)
+          open.state.timers.register(TimeDomain.EVENT_TIME, Namespace.Void, at)
           due += key -> at
         } else {
-          open.state.timers.deleteEventTimeTimer(Namespace.Void, at)
+          open.state.timers.delete(TimeDomain.EVENT_TIME, Namespace.Void, at)
           due -= key -> at
         }
       }

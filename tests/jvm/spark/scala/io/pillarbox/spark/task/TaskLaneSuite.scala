@@ -3,7 +3,7 @@ package io.pillarbox.spark.task
 import java.util.concurrent.atomic.{AtomicBoolean, AtomicReference}
 import java.util.concurrent.{CompletableFuture, CountDownLatch, TimeUnit}
 
-import io.pillarbox.mailbox.{MailboxExecutorImpl, MailboxProcessor}
+import io.pillarbox.mailbox.{MailboxExecutor, MailboxProcessor}
 import io.pillarbox.spark.LocalSpark
 import org.apache.spark.{TaskContext, TaskKilledException}
 import org.scalatest.concurrent.Eventually
@@ -145,7 +145,7 @@ class TaskLaneSuite extends AnyFunSuite with LocalSpark with Eventually {
       other.join()
       val ran = new AtomicReference(Seq.empty[String])
       def send(lane: TaskLane, name: String): Unit =
-        new MailboxExecutorImpl(lane.mailbox, 0).execute(() => ran.set(ran.get :+ name), name)
+        new MailboxExecutor(lane.mailbox, 0).execute(() => ran.set(ran.get :+ name), name)
       slept.enter()
       val here = Thread.currentThread()
       val sender = new Thread(() => {

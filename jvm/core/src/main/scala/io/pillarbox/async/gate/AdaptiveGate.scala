@@ -10,13 +10,6 @@ private[pillarbox] final class AdaptiveGate(ceiling: Int, overload: Overload, ga
   require(ceiling > 0, s"The maximum of concurrent calls must be positive, not $ceiling")
 
   private val limit = new AdaptiveLimit(ceiling)
-  private var armed = false
-
-  override def tryAcquire(waiter: Runnable): Boolean = synchronized {
-    val granted = takeOrWait(waiter)
-    if (!granted) someWait()
-    granted
-  }
 
   override protected def take(): Boolean = {
     val granted = !isPaused(clock.nanoTime) && out < limit.now
@@ -24,18 +17,10 @@ private[pillarbox] final class AdaptiveGate(ceiling: Int, overload: Overload, ga
     granted
   }
 
-  /** Arms the clock for the end of a pause; without a pause the next released permit serves the waiters. */
+  /** Without a pause the next released permit serves the waiters. */
   override protected def someWait(): Unit = {
     val left = pauseLeft
-    if (left >= 0 && !armed && hasWaiters) {
-      armed = true
-      clock.schedule(left, () => onPauseOver())
-    }
-  }
-
-  private def onPauseOver(): Unit = {
-    synchronized { armed = false }
-    serve()
+    if (left >= 0) serveAfter(left)
   }
 
   override def observe(startNanos: Long, error: Throwable): Unit = {

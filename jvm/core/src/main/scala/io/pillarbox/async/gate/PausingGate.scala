@@ -9,6 +9,7 @@ import java.util.concurrent.TimeUnit
  */
 private[async] abstract class PausingGate(protected final val clock: GateClock) extends CallGate {
   private val waiters = new util.ArrayDeque[Runnable]
+  private var armed = false
   private var paused = false
   private var pausedUntil = 0L
 
@@ -20,6 +21,12 @@ private[async] abstract class PausingGate(protected final val clock: GateClock) 
 
   /** Called when waiters may be left, after all were served that could be. Under the lock. */
   protected def someWait(): Unit = ()
+
+  override def tryAcquire(waiter: Runnable): Boolean = synchronized {
+    val granted = takeOrWait(waiter)
+    if (!granted) someWait()
+    granted
+  }
 
   /** Takes a permit in its turn, or puts the waiter behind the others. Under the lock. */
   protected final def takeOrWait(waiter: Runnable): Boolean = {
@@ -54,6 +61,17 @@ private[async] abstract class PausingGate(protected final val clock: GateClock) 
   /** Turns the length of a pause that comes from outside into ns. */
   protected final def nanosOf(ms: Long): Long =
     TimeUnit.MILLISECONDS.toNanos(math.min(ms, Overload.LongestPauseMs))
+
+  /** Serves the waiters after this time in ns, unless the clock is armed already. Under the lock. */
+  protected final def serveAfter(nanos: Long): Unit = if (!armed && hasWaiters) {
+    armed = true
+    clock.schedule(nanos, () => onTime())
+  }
+
+  private def onTime(): Unit = {
+    synchronized { armed = false }
+    serve()
+  }
 
   /** Gives permits to the waiters. Not under the lock. */
   protected final def serve(): Unit = {

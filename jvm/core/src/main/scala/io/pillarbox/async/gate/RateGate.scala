@@ -1,6 +1,5 @@
 package io.pillarbox.async.gate
 
-import java.util
 import java.util.concurrent.TimeUnit
 
 /**
@@ -14,8 +13,8 @@ import java.util.concurrent.TimeUnit
  * @param burst the calls that may start at once after a pause; more than 1 also makes up for wake-ups that
  *   come late
  */
-private[pillarbox] final class RateGate(permits: Int, intervalNanos: Long, burst: Int, clock: GateClock)
-    extends CallGate {
+private[pillarbox] final class RateGate(permits: Int, intervalNanos: Long, burst: Int, gateClock: GateClock)
+    extends PausingGate(gateClock) {
   require(permits > 0, s"The rate limit must be positive, not $permits calls")
   require(intervalNanos > 0, s"The interval of the rate limit must be positive, not $intervalNanos ns")
   require(burst > 0, s"The burst of the rate limit must be positive, not $burst")
@@ -23,9 +22,7 @@ private[pillarbox] final class RateGate(permits: Int, intervalNanos: Long, burst
   /** Rounded up: rather one call in a billion too late than one too early. */
   private val spacing = (intervalNanos + permits - 1) / permits
   private val tolerance = spacing * (burst - 1)
-  private val waiters = new util.ArrayDeque[Runnable]
   private var fullAt = clock.nanoTime
-  private var armed = false
 
   /** The time without a call after which the gate is as good as a new one. */
   def fillNanos: Long = tolerance + spacing
@@ -38,17 +35,8 @@ private[pillarbox] final class RateGate(permits: Int, intervalNanos: Long, burst
     GateClock.System
   )
 
-  override def tryAcquire(waiter: Runnable): Boolean = synchronized {
-    val granted = waiters.isEmpty && takeToken()
-    if (!granted) {
-      waiters.addLast(waiter)
-      arm()
-    }
-    granted
-  }
-
   /** Compares by difference, as the clock may wrap. */
-  private def takeToken(): Boolean = {
+  override protected def take(): Boolean = {
     val now = clock.nanoTime
     val base = if (fullAt - now > 0) fullAt else now
     val granted = base - now <= tolerance
@@ -56,23 +44,7 @@ private[pillarbox] final class RateGate(permits: Int, intervalNanos: Long, burst
     granted
   }
 
-  private def arm(): Unit = if (!armed && !waiters.isEmpty) {
-    armed = true
-    clock.schedule(math.max(0L, fullAt - tolerance - clock.nanoTime), () => serve())
-  }
-
-  /** Runs waiters outside the lock: they may come back at once. */
-  private def serve(): Unit = {
-    val served = new util.ArrayList[Runnable]
-    synchronized {
-      armed = false
-      while (!waiters.isEmpty && takeToken()) served.add(waiters.pollFirst())
-      arm()
-    }
-    served.forEach(_.run())
-  }
-
-  override def cancel(waiter: Runnable): Boolean = synchronized(waiters.remove(waiter))
+  override protected def someWait(): Unit = serveAfter(math.max(0L, fullAt - tolerance - clock.nanoTime))
 
   override def release(): Unit = ()
 }

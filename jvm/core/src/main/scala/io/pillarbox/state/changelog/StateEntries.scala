@@ -2,35 +2,23 @@ package io.pillarbox.state.changelog
 
 import java.io.{BufferedInputStream, InputStream}
 
-import io.pillarbox.api.{InputView, SerializerSnapshot, StateDescriptor, TimeDomain}
+import io.pillarbox.api.{InputView, StateDescriptor, TimeDomain}
 import io.pillarbox.state.StateClock
-
-/**
- * The description of one state in a snapshot or log, to be read without the program that wrote it.
- *
- * @param value the serializer of the value, element or accumulator
- * @param userKey the serializer of a map's keys
- * @param ttlMs the time to live in milliseconds, 0 without TTL
- */
-private[pillarbox] final case class StoredState(
-    name: String,
-    kind: StateDescriptor.Kind,
-    value: SerializerSnapshot,
-    userKey: Option[SerializerSnapshot],
-    ttlMs: Long
-)
 
 /**
  * One entry of a state: a value, an accumulator, a list's element or a map's entry. The views are valid until
  * the next entry is asked for, and each holds exactly its part.
  */
 private[pillarbox] final class StoredEntry private[changelog] {
-  val key = new InputView
-  val userKey = new InputView
+  private[changelog] val parts = new KeyParts
   val value = new InputView
 
+  def key: InputView = parts.key
+
   /** The namespace's bytes; empty for the void one. */
-  var namespace: Array[Byte] = Array.emptyByteArray
+  def namespace: InputView = parts.namespace
+
+  def userKey: InputView = parts.userKey
 
   /**
    * The time at which it was written or renewed, in milliseconds since 1970; [[StateClock.Unknown]] without
@@ -47,9 +35,9 @@ private[pillarbox] object StateEntries {
    *
    * @throws io.pillarbox.state.StateRestoreException if it is damaged or of a newer format
    */
-  def states(in: InputStream, source: String): Seq[StoredState] = {
-    var found = Seq.empty[StoredState]
-    new StateStreamReader(in, source).open(header => found = header.states.map(stored))
+  def states(in: InputStream, source: String): Seq[StateMeta] = {
+    var found = Seq.empty[StateMeta]
+    new StateStreamReader(in, source).open(header => found = header.states)
     found
   }
 
@@ -75,9 +63,6 @@ private[pillarbox] object StateEntries {
       }
     }
   }
-
-  private def stored(meta: StateMeta): StoredState =
-    StoredState(meta.name, meta.kind, meta.value, meta.userKey, meta.ttl)
 }
 
 /**
@@ -87,22 +72,15 @@ private[pillarbox] object StateEntries {
  */
 private final class EntryReader(meta: StateMeta, startOfUntimed: Long) {
   val entry = new StoredEntry
-  private val whole = new InputView
   private var list = Array.emptyByteArray
   private var readAt = StateClock.Unknown
   private var readBelow = Long.MinValue
 
   /** True if the record is an entry, which `entry` shows then. */
   def read(cursor: RecordCursor): Boolean = {
-    whole.wrap(cursor.array, cursor.keyOffset + 2, cursor.keyLength - 2)
-    val length = whole.readVarInt()
-    entry.key.wrap(cursor.array, whole.position, length)
-    whole.skip(length)
-    entry.namespace = whole.readBytes(whole.readVarInt())
-    val prefix = cursor.keyLength - whole.remaining
-    entry.userKey.wrap(cursor.array, whole.position, whole.remaining)
+    entry.parts.open(cursor.array, cursor.keyOffset, cursor.keyLength)
     entry.value.wrap(cursor.array, cursor.valueOffset, cursor.valueLength)
-    if (meta.kind == StateDescriptor.Kind.LIST) readElement(cursor, prefix)
+    if (meta.kind == StateDescriptor.Kind.LIST) readElement(cursor, entry.parts.prefixLength)
     else {
       entry.timestamp = ownTimestamp()
       true

@@ -13,7 +13,7 @@ import io.pillarbox.api.{InputView, OutputView, SerializerSnapshot, StateDescrip
  * @param userKey the serializer of a map's keys
  * @param nextSequence for lists, a number above those of all elements
  */
-private[state] final case class StateMeta(
+private[pillarbox] final case class StateMeta(
     id: Int,
     name: String,
     kind: StateDescriptor.Kind,

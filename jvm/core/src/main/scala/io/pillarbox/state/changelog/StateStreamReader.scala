@@ -170,3 +170,29 @@ private[state] object CompositeKey {
     if (namespace.length > 0) out.writeBytes(namespace)
   }
 }
+
+/** Takes a composite key apart. Reusable; the views are on the bytes given last, each on exactly its part. */
+private[state] final class KeyParts {
+  private val whole = new InputView
+  val key = new InputView
+  val namespace = new InputView
+  val userKey = new InputView
+
+  /** The number of bytes of key group, key and namespace. */
+  var prefixLength = 0
+
+  def open(bytes: Array[Byte], offset: Int, keyLength: Int): this.type = {
+    whole.wrap(bytes, offset + 2, keyLength - 2)
+    openNext(key)
+    openNext(namespace)
+    prefixLength = whole.position - offset
+    userKey.wrap(bytes, whole.position, whole.remaining)
+    this
+  }
+
+  private def openNext(part: InputView): Unit = {
+    val length = whole.readVarInt()
+    part.wrap(whole.array, whole.position, length)
+    whole.skip(length)
+  }
+}

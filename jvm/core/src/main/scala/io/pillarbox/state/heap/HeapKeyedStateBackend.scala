@@ -30,10 +30,6 @@ private[pillarbox] final class HeapKeyedStateBackend[K](
   private val states = mutable.LinkedHashMap.empty[String, HeapState[K]]
   private val unclaimed = mutable.LinkedHashMap.empty[String, RawState]
   private var nextId = 0
-  private var currentVersion = 0L
-  private var closed = false
-
-  override def version: Long = currentVersion
 
   override protected def judged(raw: Stamped): State = TtlStates.over(raw, this)
 
@@ -119,10 +115,8 @@ private[pillarbox] final class HeapKeyedStateBackend[K](
 
   override def metrics: StateMetrics = StateMetrics(states.values.map(_.used).sum, 0L, -1L, 0L, 0L, 0L, false)
 
-  override protected def isClosed: Boolean = closed
-
   override def close(): Unit = {
-    closed = true
+    isClosed = true
     clearCurrentKey()
     states.clear()
     unclaimed.clear()

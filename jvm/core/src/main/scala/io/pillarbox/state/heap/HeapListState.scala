@@ -304,7 +304,7 @@ private[heap] final class HeapListState[K, T](
 
     override def next(): T = {
       check()
-      if (at >= end) throw StateErrors.listEnds(descriptor.name)
+      if (at >= end) throw StateErrors.ends("list", descriptor.name)
       val element = elements.element(at)
       at = elements.firstElement(at + 1)
       element.asInstanceOf[T]
@@ -314,6 +314,6 @@ private[heap] final class HeapListState[K, T](
       if (
         context != backend.contextVersion || (table.value(place) ne elements) || changes != elements.changes
       )
-        throw StateErrors.listChanged(descriptor.name)
+        throw StateErrors.changed("List", descriptor.name)
   }
 }

@@ -240,6 +240,6 @@ private[heap] final class HeapMapState[K, UK, UV](
 
     override def check(): Unit =
       if (context != backend.contextVersion || seenChanges != changes)
-        throw StateErrors.mapChanged(descriptor.name)
+        throw StateErrors.changed("Map", descriptor.name)
   }
 }

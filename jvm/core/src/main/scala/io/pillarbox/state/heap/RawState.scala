@@ -70,21 +70,17 @@ private object RawState {
  * value.
  */
 private[heap] final class RecordReader[K](backend: HeapKeyedStateBackend[K]) {
-  private val whole = new InputView
-  private val part = new InputView
-  val userKey = new InputView
+  private val parts = new KeyParts
   val value = new InputView
   var namespace: Namespace = Namespace.Void
 
+  def userKey: InputView = parts.userKey
+
   /** Opens the views on the cursor's record and returns its key. */
   def open(cursor: RecordCursor): K = {
-    whole.wrap(cursor.array, cursor.keyOffset + 2, cursor.keyLength - 2)
-    val length = whole.readVarInt()
-    val key = backend.keySerializer.deserialize(part.wrap(cursor.array, whole.position, length))
-    whole.skip(length)
-    namespace = Namespace.of(whole.readBytes(whole.readVarInt()))
-    userKey.wrap(cursor.array, whole.position, whole.remaining)
+    parts.open(cursor.array, cursor.keyOffset, cursor.keyLength)
+    namespace = Namespace.of(parts.namespace.readBytes(parts.namespace.remaining))
     value.wrap(cursor.array, cursor.valueOffset, cursor.valueLength)
-    key
+    backend.keySerializer.deserialize(parts.key)
   }
 }

@@ -1,8 +1,8 @@
 package io.pillarbox.state.rocksdb
 
 import io.pillarbox.api.{InputView, OutputView, StateDescriptor, TypeSerializer}
-import io.pillarbox.state.changelog.RestorePlan
-import io.pillarbox.state.rocksdb.entries.{EntryStore, KeyParts, StateColumn}
+import io.pillarbox.state.changelog.{KeyParts, RestorePlan}
+import io.pillarbox.state.rocksdb.entries.{EntryStore, StateColumn}
 import io.pillarbox.state.rocksdb.list.{ListAccess, ListChunk, ListChunkBuilder}
 import io.pillarbox.state.rocksdb.store.{CompactionTtl, RocksDBStore}
 import io.pillarbox.state.ttl.TtlPolicy
@@ -112,7 +112,7 @@ private final class ListRewriter(
   private val newKey = new OutputView
 
   def rewrite(key: Array[Byte], value: Array[Byte]): Unit = {
-    val prefix = parts.open(key).prefixLength
+    val prefix = parts.open(key, 0, key.length).prefixLength
     val chunk = new ListChunk().open(value)
     val keepsAccess = plan.keepsTimestamps || (chunk.access eq ListAccess.Never)
     builder.begin(chunk.isSplit, if (keepsAccess) chunk.access else ListAccess.Never)

@@ -36,8 +36,6 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
   private val states = mutable.LinkedHashMap.empty[String, RocksDBState[K, _]]
   private val prefixView = new OutputView(128)
   private var prefixContext = -1L
-  private var currentVersion = 0L
-  private var closed = false
 
   try DirectoryHeader.take(store).foreach(adopt)
   catch {
@@ -45,8 +43,6 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
       store.close()
       throw e
   }
-
-  override def version: Long = currentVersion
 
   /** The bytes of key group, key and namespace of the context. */
   private[rocksdb] def prefix: OutputView = {
@@ -244,10 +240,8 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
     store.property("rocksdb.compaction-pending") + store.property("rocksdb.num-running-compactions") > 0
   )
 
-  override protected def isClosed: Boolean = closed
-
-  override def close(): Unit = if (!closed) {
-    closed = true
+  override def close(): Unit = if (!isClosed) {
+    isClosed = true
     clearCurrentKey()
     watch.close()
     entries.close()

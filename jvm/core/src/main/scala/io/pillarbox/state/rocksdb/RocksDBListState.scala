@@ -4,7 +4,6 @@ import scala.collection.mutable
 
 import io.pillarbox.api.{Bytes, OutputView, StateDescriptor}
 import io.pillarbox.state._
-import io.pillarbox.state.rocksdb.cache.IdleBuffer
 import io.pillarbox.state.rocksdb.entries.StateColumn
 import io.pillarbox.state.rocksdb.list._
 
@@ -80,7 +79,7 @@ private[rocksdb] final class RocksDBListState[K, T](
     serializer.serialize(value, out)
     lists.append(openKey(), sequence, out.array, 0, out.length)
     table.countLive(1)
-    out.shrinkTo(IdleBuffer.MaxBytes)
+    out.shrinkTo(OutputView.IdleBytes)
     sequence += 1
     changes += 1
   }
@@ -239,7 +238,7 @@ private[rocksdb] final class RocksDBListState[K, T](
 
     protected def check(): Unit =
       if (context != backend.contextVersion || seenChanges != changes)
-        throw StateErrors.listChanged(descriptor.name)
+        throw StateErrors.changed("List", descriptor.name)
   }
 
   private final class Elements extends Guarded {
@@ -256,7 +255,7 @@ private[rocksdb] final class RocksDBListState[K, T](
     }
 
     override def next(): T = {
-      if (!hasNext) throw StateErrors.listEnds(descriptor.name)
+      if (!hasNext) throw StateErrors.ends("list", descriptor.name)
       ready = false
       valueOf(current)
     }
@@ -278,7 +277,7 @@ private[rocksdb] final class RocksDBListState[K, T](
     }
 
     override def next(): T = {
-      if (!hasNext) throw StateErrors.listEnds(descriptor.name)
+      if (!hasNext) throw StateErrors.ends("list", descriptor.name)
       at += 1
       values(at - 1)
     }

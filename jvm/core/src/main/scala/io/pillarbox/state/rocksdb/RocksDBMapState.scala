@@ -130,7 +130,7 @@ private[rocksdb] final class RocksDBMapState[K, UK, UV](
 
     override def check(): Unit =
       if (context != backend.contextVersion || seenChanges != changes)
-        throw StateErrors.mapChanged(descriptor.name)
+        throw StateErrors.changed("Map", descriptor.name)
 
     /** Reads the value that may have been replaced since `next`. */
     private def readAgain(): Unit = {

@@ -2,7 +2,6 @@ package io.pillarbox.state.rocksdb
 
 import io.pillarbox.api.{InputView, OutputView, State, StateDescriptor, TypeSerializer}
 import io.pillarbox.state._
-import io.pillarbox.state.rocksdb.cache.IdleBuffer
 import io.pillarbox.state.rocksdb.entries.{EntryStore, StateColumn}
 
 /** The common part of RocksDB's handles: keys as bytes, values with their stamp before them. */
@@ -53,7 +52,7 @@ private[rocksdb] abstract class RocksDBState[K, V](
     if (hasStamps) out.writeLong(stamp)
     serializer.serialize(value, out)
     table.put(column, at, out)
-    out.shrinkTo(IdleBuffer.MaxBytes)
+    out.shrinkTo(OutputView.IdleBytes)
   }
 
   /** Tells if there is an entry with this key; its stamp is then [[stamp]]. */

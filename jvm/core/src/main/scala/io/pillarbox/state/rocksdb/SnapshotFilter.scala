@@ -2,8 +2,7 @@ package io.pillarbox.state.rocksdb
 
 import io.pillarbox.api.{Bytes, OutputView, StateDescriptor}
 import io.pillarbox.state.KeyedStateBackend
-import io.pillarbox.state.changelog.StateStreamWriter
-import io.pillarbox.state.rocksdb.entries.KeyParts
+import io.pillarbox.state.changelog.{KeyParts, StateStreamWriter}
 import io.pillarbox.state.rocksdb.list.{ListAccess, ListChunk}
 import io.pillarbox.state.ttl.SnapshotCut
 
@@ -56,7 +55,7 @@ private[rocksdb] final class ListSnapshot(
   private var head: ListChunk = _
 
   override def write(key: Array[Byte], value: Array[Byte]): Unit =
-    if (parts.open(key).userKeyLength == 0) {
+    if (parts.open(key, 0, key.length).userKey.remaining == 0) {
       finish()
       headKey = key
       head = new ListChunk().open(value)

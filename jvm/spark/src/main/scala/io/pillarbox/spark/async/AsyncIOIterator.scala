@@ -3,6 +3,7 @@ package io.pillarbox.spark.async
 import java.util.{ArrayDeque, Collection => JCollection}
 
 import io.pillarbox.async.queue.AsyncOutput
+import io.pillarbox.mailbox.InputStatus
 import io.pillarbox.spark.task.{TaskLane, TaskLanes}
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
@@ -79,11 +80,13 @@ private[pillarbox] final class AsyncIOIterator(
   }
 
   /** Does what needs no wait, until there is a row, and returns where that has led. Inside the lane. */
-  private[async] def poll(): Polled = {
+  private[async] def poll(): InputStatus = {
     if (!started) start()
     while (readyInputs.isEmpty && !isFinished && driver.stepWithoutWaiting()) {}
     if (isFinished && driver != null) driver.close()
-    if (!readyInputs.isEmpty) Polled.Row else if (isFinished) Polled.End else Polled.Nothing
+    if (!readyInputs.isEmpty) InputStatus.MoreAvailable
+    else if (isFinished) InputStatus.EndOfData
+    else InputStatus.NothingAvailable
   }
 
   /** Sets what runs, on this thread, when another `poll` may find more. */

@@ -12,12 +12,10 @@ private[pillarbox] object OnError {
   case object Raise extends OnError("raise")
   case object Null extends OnError("null")
   case object Column extends OnError("column")
-
-  def of(name: String): OnError =
-    SpecJson.choice("on_error", name, Seq(Raise, Null, Column).map(option => option.name -> option): _*)
 }
 
-private final class OnErrorReader extends SpecJson.Named[OnError](OnError.of)
+private final class OnErrorReader
+    extends SpecJson.Named[OnError]("on_error", OnError.Raise, OnError.Null, OnError.Column)(_.name)
 
 /** The calls that a limit counts together. */
 @JsonDeserialize(using = classOf[LimitScopeReader])
@@ -33,12 +31,12 @@ private[pillarbox] object LimitScope {
 
   /** The calls of the operator in one streaming query, or in one action of a batch, in all executors. */
   case object Query extends LimitScope("query")
-
-  def of(name: String): LimitScope =
-    SpecJson.choice("scope", name, Seq(Task, Executor, Query).map(option => option.name -> option): _*)
 }
 
-private final class LimitScopeReader extends SpecJson.Named[LimitScope](LimitScope.of)
+private final class LimitScopeReader
+    extends SpecJson.Named[LimitScope]("scope", LimitScope.Task, LimitScope.Executor, LimitScope.Query)(
+      _.name
+    )
 
 /**
  * Exponential back-off: attempt `n` waits `backoffMs * multiplier^(n-1)` up to `maxBackoffMs`, with jitter.

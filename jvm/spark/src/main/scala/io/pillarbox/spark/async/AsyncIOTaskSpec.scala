@@ -8,8 +8,8 @@ import io.pillarbox.spark.async.python.ChannelSettings
 import io.pillarbox.spark.base.PythonText
 import io.pillarbox.spark.worker.SessionStart
 import org.apache.spark.TaskContext
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, UnsafeProjection}
-import org.apache.spark.sql.catalyst.{InternalRow, ProjectingInternalRow}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.pillarbox.{SourceContext, SparkAdapter}
 import org.apache.spark.sql.types.StructType
@@ -59,13 +59,18 @@ private[pillarbox] final case class ArrowSettings(
     maxRowsPerFrame: Int
 )
 
-/** The description of an async I/O operator for its tasks, made on the driver and sent to them. */
+/**
+ * The description of an async I/O operator for its tasks, made on the driver and sent to them.
+ *
+ * @param text how errors show values
+ */
 private[pillarbox] final case class AsyncIOTaskSpec(
     spec: AsyncIOSpec,
     function: AsyncIOFunction,
     columns: CallColumns,
     site: CallSite,
     arrow: ArrowSettings,
+    text: PythonText,
     metrics: Map[String, SQLMetric]
 ) {
 
@@ -76,39 +81,19 @@ private[pillarbox] final case class AsyncIOTaskSpec(
    * Returns the iterator of one partition, which opens nothing before the first row is asked for.
    *
    * @param partition its number among the operator's; a task may have several, and then another number
+   * @param reading the context that `input` is read with by a thread of its own, so that rows leave when their
+   *   calls end, even if it blocks
    */
-  def run(partition: Int, input: Iterator[InternalRow]): Iterator[InternalRow] =
-    iterator(partition, input, TaskContext.get(), None)
-
-  /**
-   * Like `run`, but a thread of its own reads `input`: rows leave when their calls end, even if it blocks.
-   *
-   * @param reading the context that `input` was made with, if it could be, and is read with
-   */
-  def runBeside(
+  def run(
       partition: Int,
       input: Iterator[InternalRow],
       context: TaskContext,
-      reading: SourceContext
-  ): Iterator[InternalRow] = iterator(partition, input, context, Some(reading))
-
-  private def iterator(
-      partition: Int,
-      input: Iterator[InternalRow],
-      context: TaskContext,
-      reading: Option[SourceContext]
-  ) = new AsyncIOIterator(copy(site = site.ofPart(partition)), input, context, reading)
+      reading: Option[SourceContext] = None
+  ): Iterator[InternalRow] =
+    new AsyncIOIterator(copy(site = site.ofPart(partition)), input, context, reading)
 
   /** Returns a function that shows the input columns of a row; each thread needs its own. */
-  def inputView(): InternalRow => InternalRow =
-    if (columns.inputs == columns.child.indices) identity
-    else {
-      val view = ProjectingInternalRow(inputSchema, columns.inputs.toIndexedSeq)
-      row => {
-        view.project(row)
-        view
-      }
-    }
+  def inputView(): InternalRow => InternalRow = SparkAdapter.view(columns.child, columns.inputs)
 
   /** Returns a function that names the call of a row by what it asks; each thread needs its own. */
   private def callKeys(): InternalRow => CallKey = new CallKeys(spec, columns.child, columns.keys)
@@ -138,7 +123,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
       spec.timeoutMs,
       spec.attemptTimeoutMs,
       retryStrategy,
-      new RowFailurePolicy(spec, row => PythonText.row(view(row), inputSchema)),
+      new RowFailurePolicy(spec, row => text.row(view(row), inputSchema)),
       gate,
       lookAhead,
       spec.batch.map(batch => Batching(batch.rows, batch.waitMs)),
@@ -198,7 +183,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
   private def arrowSchema(schema: StructType) =
     SparkAdapter.arrowSchema(schema, arrow.timeZone, arrow.largeVarTypes)
 
-  private def initJson(context: TaskContext): String = SessionStart.initJson(spec.json, context) {
+  private def initJson(context: TaskContext): String = SessionStart.initJson(spec.json, text, context) {
     _.put("call_id_prefix", site.scope)
       .put("input_schema", inputSchema.json)
       .put("named_calls", spec.isNamed)

@@ -1,6 +1,7 @@
 package io.pillarbox.spark.async
 
 import io.pillarbox.async.queue.AsyncOutput
+import io.pillarbox.mailbox.InputStatus
 import io.pillarbox.spark.task.{LaneResource, TaskLane}
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
@@ -66,11 +67,11 @@ private final class OperatorDriver(
     if (async.pending != null) process(async.pending)
     else
       input.poll() match {
-        case Polled.Row => process(input.next())
-        case Polled.Nothing =>
+        case InputStatus.MoreAvailable => process(input.next())
+        case InputStatus.NothingAvailable =>
           awaitsInput = true
           action.suspend()
-        case Polled.End =>
+        case InputStatus.EndOfData =>
           inputEnded = true
           operator.endInputReached()
           action.suspend()

@@ -1,5 +1,6 @@
 package io.pillarbox.spark.async
 
+import io.pillarbox.mailbox.InputStatus
 import org.apache.spark.sql.catalyst.InternalRow
 
 /** The source of an operator's rows. Inside the operator's lane. */
@@ -9,7 +10,7 @@ private[async] trait OperatorInput {
   def awaitRow(): Boolean
 
   /** Does what can be done without waiting, until there is a row, and returns where that has led. */
-  def poll(): Polled
+  def poll(): InputStatus
 
   /** Returns the row that there is. It stays valid. */
   def next(): InternalRow
@@ -23,7 +24,7 @@ private[async] object OperatorInput {
   /** Rows that the operator's own thread reads, and waits for: `poll` waits too. */
   final class Waiting(rows: Iterator[InternalRow]) extends OperatorInput {
     override def awaitRow(): Boolean = rows.hasNext
-    override def poll(): Polled = if (rows.hasNext) Polled.Row else Polled.End
+    override def poll(): InputStatus = if (rows.hasNext) InputStatus.MoreAvailable else InputStatus.EndOfData
     override def next(): InternalRow = rows.next().copy()
     override def onProgress(hook: Runnable): Unit = ()
   }
@@ -31,17 +32,8 @@ private[async] object OperatorInput {
   /** Rows of the operator right below, in the same lane. */
   final class Chained(operator: AsyncIOIterator) extends OperatorInput {
     override def awaitRow(): Boolean = operator.awaitRow()
-    override def poll(): Polled = operator.poll()
+    override def poll(): InputStatus = operator.poll()
     override def next(): InternalRow = operator.next().copy()
     override def onProgress(hook: Runnable): Unit = operator.onProgress(hook)
   }
-}
-
-/** The answer of an input that was asked without waiting. */
-private[async] sealed trait Polled
-
-private[async] object Polled {
-  case object Row extends Polled
-  case object Nothing extends Polled
-  case object End extends Polled
 }

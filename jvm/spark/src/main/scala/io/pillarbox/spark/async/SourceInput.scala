@@ -27,7 +27,6 @@ private[async] final class SourceInput(
   private val waiting = new MailboxProcessor(_.suspendDefaultAction(): Unit, lane.mailbox)
   private val name = s"pillarbox input of task ${task.taskAttemptId()}"
   private val source = new SourceThread[InternalRow](
-    name,
     rows.map(_.copy()),
     SourceInput.Capacity,
     waiting.mailboxExecutor(priority),
@@ -43,14 +42,14 @@ private[async] final class SourceInput(
   override def awaitRow(): Boolean = {
     if (!started) start()
     var polled = poll()
-    while (polled == Polled.Nothing) {
+    while (polled == InputStatus.NothingAvailable) {
       TaskKills.check(task)
       lane.step(waiting)
       polled = poll()
     }
     // Added after the listeners of the input, and so called before them.
     task.addTaskCompletionListener[Unit](_ => close())
-    polled == Polled.Row
+    polled == InputStatus.MoreAvailable
   }
 
   private def start(): Unit = {
@@ -62,16 +61,12 @@ private[async] final class SourceInput(
     source.start()
   }
 
-  override def poll(): Polled = {
-    if (row eq null) row = take()
-    if (row ne null) Polled.Row
-    else if (source.status == InputStatus.EndOfData) Polled.End
-    else Polled.Nothing
+  override def poll(): InputStatus = {
+    if (row eq null) row = source.poll()
+    if (row ne null) InputStatus.MoreAvailable
+    else if (source.status == InputStatus.EndOfData) InputStatus.EndOfData
+    else InputStatus.NothingAvailable
   }
-
-  private def take(): InternalRow =
-    try source.poll()
-    catch { case failed: SourceFailedException => throw failed.getCause }
 
   override def next(): InternalRow = {
     val taken = row

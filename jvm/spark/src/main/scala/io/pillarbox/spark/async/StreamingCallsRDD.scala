@@ -15,6 +15,6 @@ private[pillarbox] final class StreamingCallsRDD(rows: RDD[InternalRow], task: A
 
   override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
     val reading = new SourceContext(context)
-    task.runBeside(split.index, firstParent[InternalRow].iterator(split, reading), context, reading)
+    task.run(split.index, firstParent[InternalRow].iterator(split, reading), context, Some(reading))
   }
 }

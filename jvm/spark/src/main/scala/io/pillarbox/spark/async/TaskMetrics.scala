@@ -5,48 +5,28 @@ import io.pillarbox.mailbox.MailboxMetrics
 import io.pillarbox.spark.async.AsyncIOMetrics._
 import org.apache.spark.sql.execution.metric.SQLMetric
 
-/** The figures of an operator's calls. */
-private[async] final case class CallCounts(
-    calls: Long,
-    retries: Long,
-    timeouts: Long,
-    errors: Long,
-    journalHits: Long,
-    capacityWaitNanos: Long
-)
-
-private[async] object CallCounts {
-  val None: CallCounts = CallCounts(0, 0, 0, 0, 0, 0)
-
-  def of(calls: AsyncMetrics): CallCounts =
-    CallCounts(
-      calls.calls,
-      calls.retries,
-      calls.timeouts,
-      calls.errors,
-      calls.journalHits,
-      calls.capacityWaitNanos
-    )
-}
-
 /** Publishes a task's figures in Spark's UI. */
 private[async] object TaskMetrics {
   private val NanosPerMs = 1e6
 
-  /** Adds what has come since `before`, and returns the present figures. */
+  private val Counts: Seq[(String, AsyncMetrics => Long)] = Seq(
+    Calls -> (_.calls),
+    Retries -> (_.retries),
+    Timeouts -> (_.timeouts),
+    Errors -> (_.errors),
+    JournalHits -> (_.journalHits),
+    CapacityWait -> (_.capacityWaitNanos)
+  )
+
+  /** Adds what has come since the counts `before`, by their names, and returns the present counts. */
   def publish(
       sql: Map[String, SQLMetric],
       calls: AsyncMetrics,
       mailbox: MailboxMetrics,
-      before: CallCounts = CallCounts.None
-  ): CallCounts = {
-    val now = CallCounts.of(calls)
-    sql(Calls) += now.calls - before.calls
-    sql(Retries) += now.retries - before.retries
-    sql(Timeouts) += now.timeouts - before.timeouts
-    sql(Errors) += now.errors - before.errors
-    sql(JournalHits) += now.journalHits - before.journalHits
-    sql(CapacityWait) += now.capacityWaitNanos - before.capacityWaitNanos
+      before: Map[String, Long] = Map.empty
+  ): Map[String, Long] = {
+    val now = Counts.map { case (name, of) => name -> of(calls) }.toMap
+    now.foreach { case (name, count) => sql(name) += count - before.getOrElse(name, 0L) }
     sql(InFlightMax).set(calls.inFlightMax.toDouble)
     sql(LatencyMean).set(calls.callLatencyMean / NanosPerMs)
     sql(LatencyP99).set(calls.callLatency.getSnapshot.get99thPercentile / NanosPerMs)

@@ -1,5 +1,6 @@
 package io.pillarbox.spark.base
 
+import scala.jdk.CollectionConverters._
 import scala.util.Using
 import scala.util.matching.Regex
 
@@ -9,14 +10,15 @@ import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 private[pillarbox] object ErrorCatalogue {
   private val Parameter = """\{(\w+)(!r)?\}""".r
 
-  private lazy val errors: JsonNode =
+  private lazy val byType: JsonNode =
     Using.resource(getClass.getResourceAsStream("/pillarbox/errors.json"))(new ObjectMapper().readTree(_))
 
   /** True if it is an error of this library. */
-  def has(name: String): Boolean = errors.has(name)
+  def has(name: String): Boolean = byType.elements.asScala.exists(_.has(name))
 
   /** The Python class of the error. */
-  def typeOf(name: String): String = errors.path(name).path("type").asText
+  def typeOf(name: String): String =
+    byType.fieldNames.asScala.find(byType.path(_).has(name)).getOrElse("")
 
   /**
    * Returns what was wrong and what to do, without the name.
@@ -24,7 +26,7 @@ private[pillarbox] object ErrorCatalogue {
    * @param parameters the parameters of the text, by name
    */
   def text(name: String, parameters: (String, Any)*): String = {
-    val entry = errors.path(name)
+    val entry = byType.path(typeOf(name)).path(name)
     val template = s"${entry.path("message").asText} ${entry.path("remedy").asText}"
     val values = parameters.toMap
     val filled = Parameter.replaceAllIn(

@@ -1,5 +1,7 @@
 package io.pillarbox.spark.base
 
+import java.util.Locale
+
 import scala.reflect.ClassTag
 
 import com.fasterxml.jackson.core.{JsonParser, JsonProcessingException}
@@ -37,20 +39,23 @@ private[pillarbox] object SpecJson {
   }
 
   /** Returns the one of `options` that has this name. */
-  def choice[A](field: String, name: String, options: (String, A)*): A = options
-    .find(_._1 == name)
-    .map(_._2)
+  def choice[A](field: String, name: String, options: Seq[A])(nameOf: A => String): A = options
+    .find(nameOf(_) == name)
     .getOrElse(
       throw new IllegalArgumentException(
-        s"$field is one of ${options.map(_._1).mkString(", ")}, found '$name'"
+        s"$field is one of ${options.map(nameOf).mkString(", ")}, found '$name'"
       )
     )
 
-  /** Reads a type whose values have names; `of` throws IllegalArgumentException for an unknown one. */
-  abstract class Named[A: ClassTag](of: String => A)
+  /** Returns the value of an enumeration that has this name in small letters. */
+  def valueOf[A <: Enum[A]](field: String, name: String, values: Array[A]): A =
+    choice(field, name, values.toSeq)(_.name.toLowerCase(Locale.ROOT))
+
+  /** Reads a type whose values have names. */
+  abstract class Named[A: ClassTag](field: String, options: A*)(nameOf: A => String)
       extends StdDeserializer[A](implicitly[ClassTag[A]].runtimeClass) {
     override def deserialize(parser: JsonParser, context: DeserializationContext): A =
-      try of(parser.getText)
+      try choice(field, parser.getText, options)(nameOf)
       catch {
         case refused: IllegalArgumentException =>
           throw JsonMappingException.from(parser, refused.getMessage, refused)

@@ -2,8 +2,6 @@ package io.pillarbox.spark.checkpoint
 
 import java.io.{DataInputStream, DataOutputStream, InputStream, OutputStream}
 
-import io.pillarbox.state.StateRestoreException
-
 /**
  * A file of a database that is kept in the checkpoint, for all snapshots that have it.
  *
@@ -75,16 +73,11 @@ private[pillarbox] object DatabaseManifest {
   }
 
   private def bounded(size: Int, limit: Int, what: String, source: String): Int =
-    if (size >= 0 && size <= limit) size else throw damaged(source, s"it lists $size $what")
+    if (size >= 0 && size <= limit) size else throw StateFileFormat.damaged(source, s"it lists $size $what")
 
   /** Returns a name that stays in its folder. */
   private def plain(name: String, source: String): String =
     if (name.nonEmpty && !name.startsWith(".") && name.forall(c => c.isLetterOrDigit || "-_.".contains(c)))
       name
-    else throw damaged(source, s"it names a file '$name'")
-
-  private def damaged(source: String, what: String) = new StateRestoreException(
-    "STATE_FILE_CORRUPT",
-    s"$source is damaged: $what. Restore the checkpoint from a backup, or start the query with a new one"
-  )
+    else throw StateFileFormat.damaged(source, s"it names a file '$name'")
 }

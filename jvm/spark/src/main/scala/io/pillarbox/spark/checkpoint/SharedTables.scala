@@ -5,7 +5,6 @@ import java.nio.file.{Files, Path => LocalPath}
 import java.util.UUID
 import java.util.zip.{CRC32C, CheckedInputStream}
 
-import io.pillarbox.state.StateRestoreException
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
@@ -55,11 +54,10 @@ private[pillarbox] final class SharedTables(partition: Path, conf: Configuration
     val bytes = Files.copy(checked, to)
     val checksum = checked.getChecksum.getValue.toInt
     if (bytes != file.bytes || checksum != file.checksum)
-      throw new StateRestoreException(
-        "STATE_FILE_CORRUPT",
-        f"$path is damaged: it has $bytes bytes with checksum $checksum%08x and should have " +
-          f"${file.bytes} with " +
-          f"${file.checksum}%08x. Restore the checkpoint from a backup, or start the query with a new one"
+      throw StateFileFormat.damaged(
+        path.toString,
+        f"it has $bytes bytes with checksum $checksum%08x and should have ${file.bytes} with " +
+          f"${file.checksum}%08x"
       )
   }
 }

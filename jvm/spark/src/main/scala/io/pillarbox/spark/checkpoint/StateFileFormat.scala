@@ -106,7 +106,7 @@ private[pillarbox] object StateFileFormat {
       val computed = checked.getChecksum.getValue.toInt
       val stored = data.readInt()
       if (computed != stored)
-        throw damaged(source, f"its checksum is $computed%08x and should be $stored%08x", null)
+        throw damaged(source, f"its checksum is $computed%08x and should be $stored%08x")
     }
 
     /** Runs a read of the file, whose early end is damage. */
@@ -119,7 +119,7 @@ private[pillarbox] object StateFileFormat {
   def readHeader(in: InputStream, source: String): Header = {
     val data = new DataInputStream(in)
     try {
-      if (data.readLong() != Magic) throw damaged(source, "it is no file of state", null)
+      if (data.readLong() != Magic) throw damaged(source, "it is no file of state")
       val version = data.readUnsignedShort()
       if (version != Version) throw StateRestoreException.otherFormat(source, version, Version)
       Header(
@@ -134,11 +134,13 @@ private[pillarbox] object StateFileFormat {
     }
   }
 
-  private def damaged(source: String, what: String, cause: Throwable) = new StateRestoreException(
-    "STATE_FILE_CORRUPT",
-    s"$source is damaged: $what. Restore the checkpoint from a backup, or start the query with a new one",
-    cause
-  )
+  /** The error of a file that is damaged, as `what` says. */
+  private[checkpoint] def damaged(source: String, what: String, cause: Throwable = null) =
+    new StateRestoreException(
+      "STATE_FILE_CORRUPT",
+      s"$source is damaged: $what. Restore the checkpoint from a backup, or start the query with a new one",
+      cause
+    )
 
   private final class Chunks(out: DataOutputStream) extends OutputStream {
     override def write(byte: Int): Unit = write(Array(byte.toByte), 0, 1)
@@ -175,7 +177,7 @@ private[pillarbox] object StateFileFormat {
       if (left == 0 && !ended) {
         left = in.readInt()
         ended = left == 0
-        if (left < 0) throw damaged(source, s"it has a chunk of $left bytes", null)
+        if (left < 0) throw damaged(source, s"it has a chunk of $left bytes")
       }
       left > 0
     }

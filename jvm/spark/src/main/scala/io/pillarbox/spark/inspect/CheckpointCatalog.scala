@@ -5,7 +5,7 @@ import scala.util.control.NonFatal
 import io.pillarbox.spark.base.FailureReport
 import io.pillarbox.spark.checkpoint._
 import io.pillarbox.state.StateRestoreException
-import io.pillarbox.state.changelog.{StateEntries, StoredState}
+import io.pillarbox.state.changelog.{StateEntries, StateMeta}
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.pillarbox.{CommittedBatches, SparkAdapter}
@@ -35,12 +35,12 @@ private[pillarbox] final class CheckpointCatalog(session: SparkSession, checkpoi
     StateVersion(number, batches.stateIds(number - 1, operator).map(_.apply(partition)))
 
   /** Returns the states of a version, as its commit describes them, with those of earlier functions. */
-  def states(operator: Long, number: Long): Seq[StoredState] = {
+  def states(operator: Long, number: Long): Seq[StateMeta] = {
     val folder = folderOf(operator, 0)
     val history = new StateHistory(folder)
     val file = history.deltaOf(history.accepted(version(operator, 0, number)))
     val source = folder.pathOf(file).toString
-    var found = Seq.empty[StoredState]
+    var found = Seq.empty[StateMeta]
     folder.read(file) { in =>
       StateFileFormat.read(in, source)(content => found = StateEntries.states(content, source))(_ => ())
     }

@@ -1,7 +1,5 @@
 package io.pillarbox.spark.inspect
 
-import io.pillarbox.api.StateDescriptor
-import io.pillarbox.operator.WaitingRows
 import io.pillarbox.spark.base.PillarboxConf
 import io.pillarbox.spark.state.InitialState
 import org.apache.spark.rdd.RDD
@@ -63,13 +61,6 @@ private[pillarbox] final case class StateReader(session: SparkSession, address: 
           s"There is no state '$name', only ${states.map(_.name).mkString(", ")}"
         )
       )
-    val keys = note.keys
-    if (name == WaitingRows.StateName) new WaitingLayout(keys, state)
-    else
-      state.kind match {
-        case StateDescriptor.Kind.LIST => new ListLayout(keys, state)
-        case StateDescriptor.Kind.MAP => new MapLayout(keys, state)
-        case _ => new ValueLayout(keys, state)
-      }
+    new EntryLayout(note.keys, state)
   }
 }

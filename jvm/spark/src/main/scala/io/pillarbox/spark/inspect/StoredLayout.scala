@@ -3,11 +3,12 @@ package io.pillarbox.spark.inspect
 import java.io.InputStream
 import java.nio.file.{Files, Path}
 
-import io.pillarbox.api.TimeDomain
+import io.pillarbox.api.StateDescriptor.Kind
+import io.pillarbox.api.{InputView, TimeDomain}
 import io.pillarbox.operator.WaitingRows
 import io.pillarbox.spark.state.{InitialState, PartitionState, StoredType, UnsafeRowSerializer}
 import io.pillarbox.state.StateClock
-import io.pillarbox.state.changelog.{StateEntries, StoredEntry, StoredState}
+import io.pillarbox.state.changelog.{StateEntries, StateMeta, StoredEntry}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.sql.pillarbox.LocalFolders
@@ -42,82 +43,56 @@ private sealed trait StoredLayout extends Serializable {
     else ms * 1000
 }
 
-/** The entries of a state, read from a snapshot in the portable format, which all backends share. */
-private sealed abstract class EntryLayout(state: StoredState) extends StoredLayout {
-  @transient protected lazy val value: StoredType = StoredType.of(state.value)
+/**
+ * One row for each value, accumulator, element or entry of a state, or for each row that waits for the
+ * watermark. They are read from a snapshot in the portable format, which all backends share.
+ */
+private final class EntryLayout(override val keys: StructType, state: StateMeta) extends StoredLayout {
+  private type Column = (StructField, StoredEntry => Any)
 
-  /** The times when the entry was written or renewed, and when it expires. */
-  protected def lifetime: Seq[StructField] =
-    Seq(field("timestamp", TimestampType), field("expires_at", TimestampType))
+  @transient private var last: InternalRow = _
+  @transient private var index = 0
 
-  protected def toRow(entry: StoredEntry, key: InternalRow, partition: Int): InternalRow
+  @transient private lazy val own: Seq[Column] = {
+    val value = column(StoredType.of(state.value), "value")(_.value)
+    // The times when the entry was written or renewed, and when it expires.
+    def lifetime: Seq[Column] = Seq(
+      field("timestamp", TimestampType) -> (entry => micros(entry.timestamp)),
+      field("expires_at", TimestampType) -> expiry
+    )
+    state.kind match {
+      case _ if state.name == WaitingRows.StateName =>
+        def time(entry: StoredEntry) = micros(entry.namespace.readLong())
+        Seq(value, field("timestamp", TimestampType) -> time)
+      case Kind.LIST => Seq[Column](field("index", IntegerType) -> (_ => index), value) ++ lifetime
+      case Kind.MAP => Seq(column(StoredType.of(state.userKey.get), "map_key")(_.userKey), value) ++ lifetime
+      case _ => value +: lifetime
+    }
+  }
+
+  private def column(stored: StoredType, name: String)(view: StoredEntry => InputView): Column =
+    field(name, stored.dataType) -> (entry => stored.read(view(entry)))
+
+  override protected def columns: Seq[StructField] = own.map(_._1)
 
   override def rows(state: PartitionState, partition: Int, scratch: Path): Iterator[InternalRow] = {
     LocalFolders.write(scratch)(state.backend.snapshot(_): Unit)
     val keySerializer = new UnsafeRowSerializer(keys)
     val in: InputStream = Files.newInputStream(scratch)
     StateEntries.of(in, s"Partition $partition", this.state.name).map { entry =>
-      toRow(entry, keySerializer.deserialize(entry.key), partition)
+      val key = keySerializer.deserialize(entry.key)
+      index = if (key == last) index + 1 else 0
+      last = key
+      row((key +: own.map { case (_, read) => read(entry) }) :+ partition: _*)
     }
   }
 
-  protected def expiry(entry: StoredEntry): Any =
-    if (state.ttlMs == 0 || entry.timestamp == StateClock.Unknown) null
+  private def expiry(entry: StoredEntry): Any =
+    if (state.ttl == 0 || entry.timestamp == StateClock.Unknown) null
     else {
-      val end = entry.timestamp + state.ttlMs
+      val end = entry.timestamp + state.ttl
       micros(if (end < entry.timestamp) Long.MaxValue else end)
     }
-}
-
-/** One row for each key, with its value or accumulator. */
-private final class ValueLayout(override val keys: StructType, state: StoredState)
-    extends EntryLayout(state) {
-  override protected def columns: Seq[StructField] = Seq(field("value", value.dataType)) ++ lifetime
-
-  override protected def toRow(entry: StoredEntry, key: InternalRow, partition: Int): InternalRow =
-    row(key, value.read(entry.value), micros(entry.timestamp), expiry(entry), partition)
-}
-
-/** One row for each element, with its index in its list. */
-private final class ListLayout(override val keys: StructType, state: StoredState) extends EntryLayout(state) {
-  override protected def columns: Seq[StructField] =
-    Seq(field("index", IntegerType), field("value", value.dataType)) ++ lifetime
-
-  @transient private var last: InternalRow = _
-  @transient private var index = 0
-
-  override protected def toRow(entry: StoredEntry, key: InternalRow, partition: Int): InternalRow = {
-    index = if (key == last) index + 1 else 0
-    last = key
-    row(key, index, value.read(entry.value), micros(entry.timestamp), expiry(entry), partition)
-  }
-}
-
-/** One row for each entry of a map. */
-private final class MapLayout(override val keys: StructType, state: StoredState) extends EntryLayout(state) {
-  @transient private lazy val mapKey = StoredType.of(state.userKey.get)
-
-  override protected def columns: Seq[StructField] =
-    Seq(field("map_key", mapKey.dataType), field("value", value.dataType)) ++ lifetime
-
-  override protected def toRow(entry: StoredEntry, key: InternalRow, partition: Int): InternalRow = row(
-    key,
-    mapKey.read(entry.userKey),
-    value.read(entry.value),
-    micros(entry.timestamp),
-    expiry(entry),
-    partition
-  )
-}
-
-/** The rows of a time-sorted operator that wait for the watermark, with their time. */
-private final class WaitingLayout(override val keys: StructType, state: StoredState)
-    extends EntryLayout(state) {
-  override protected def columns: Seq[StructField] =
-    Seq(field("value", value.dataType), field("timestamp", TimestampType))
-
-  override protected def toRow(entry: StoredEntry, key: InternalRow, partition: Int): InternalRow =
-    row(key, value.read(entry.value), micros(WaitingRows.timeOf(entry.namespace)), partition)
 }
 
 /** One row for each timer of the function. */

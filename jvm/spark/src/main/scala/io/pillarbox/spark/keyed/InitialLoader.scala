@@ -1,13 +1,13 @@
 package io.pillarbox.spark.keyed
 
+import io.pillarbox.api.StateDescriptor.Kind
 import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.WaitingRows
-import io.pillarbox.spark.state.{InitialColumn, InitialKind, InitialLayout, InitialState, InitialTarget}
+import io.pillarbox.spark.state.{InitialColumn, InitialLayout, InitialState, InitialTarget}
 import io.pillarbox.state.{Namespace, StateClock}
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.{ArrayData, MapData}
-import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.pillarbox.{LosslessTypes, SparkAdapter}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
@@ -42,14 +42,25 @@ private final class InitialLoader(
       if (next != key) {
         key = next.copy()
         writers.foreach(_.beginKey())
-      } else if (hasWholeRows) throw KeyedErrors.initialStateTwice(operator, "row", shownKey)
+      } else if (hasWholeRows) throw twice("row")
       context.backend.setCurrentKey(key)
       writers.foreach(_.write(row))
     }
   }
 
-  private def shownKey: String =
-    CatalystTypeConverters.convertToScala(key, DataTypeUtils.fromAttributes(keys)).toString
+  private def shownKey: String = task.text.key(key, task.keySchema)
+
+  private def twice(what: String): RuntimeException =
+    KeyedErrors.named("INITIAL_STATE_TWICE", operator, "what" -> what, "key" -> shownKey)
+
+  private def invalid(error: String, reason: String): RuntimeException =
+    KeyedErrors.named(error, operator, "key" -> shownKey, "reason" -> reason)
+
+  private def misfit(column: InitialColumn, found: DataType, wanted: DataType): RuntimeException =
+    refused(column, "INITIAL_STATE_TYPE", "found" -> found.sql, "wanted" -> wanted.sql)
+
+  private def refused(column: InitialColumn, error: String, more: (String, Any)*): RuntimeException =
+    KeyedErrors.named(error, operator, ("state" -> column.state) +: more: _*)
 
   /** Writes one column of the rows. */
   private trait Writer {
@@ -65,7 +76,7 @@ private final class InitialLoader(
     else {
       val find = targets.getOrElse(
         column.state,
-        throw KeyedErrors.initialStateUnknown(operator, column.state, targets.keys.toSeq)
+        throw refused(column, "INITIAL_STATE_UNKNOWN", "declared" -> KeyedErrors.quoted(targets.keys.toSeq))
       )
       val target = find()
       if (column.isEntry) new Entries(column, target, found) else new Whole(column, target, found)
@@ -80,13 +91,13 @@ private final class InitialLoader(
     override def write(row: InternalRow): Unit = {
       val all = value(row)
       if (all != null) target.kind match {
-        case InitialKind.Value => put(column, target, null, all)
-        case InitialKind.List =>
+        case Kind.LIST =>
           val elements = all.asInstanceOf[ArrayData]
           elements.foreach(target.valueType, (_, element) => put(column, target, null, element))
-        case InitialKind.Map =>
+        case Kind.MAP =>
           val map = all.asInstanceOf[MapData]
           map.foreach(target.mapKeyType, target.valueType, (key, one) => put(column, target, key, one))
+        case _ => put(column, target, null, all)
       }
     }
   }
@@ -95,9 +106,9 @@ private final class InitialLoader(
   private final class Entries(column: InitialColumn, target: InitialTarget, found: BoundReference)
       extends Writer {
     private val fields = found.dataType.asInstanceOf[StructType]
-    private val isMap = target.kind == InitialKind.Map
+    private val isMap = target.kind == Kind.MAP
     if (isMap != fields.fieldNames.contains("map_key"))
-      throw KeyedErrors.initialStateType(operator, column.state, fields.sql, target.wholeType.sql)
+      throw misfit(column, fields, target.wholeType)
     private val value = reader(column, field(found, "value"), target.valueType)
     private val time = reader(column, field(found, "timestamp"), TimestampType)
     private val mapKey =
@@ -111,10 +122,10 @@ private final class InitialLoader(
 
     override def write(row: InternalRow): Unit = if (!row.isNullAt(found.ordinal)) {
       val entry = mapKey(row)
-      if (target.kind != InitialKind.List && !seen.add(InternalRow.copyValue(entry))) {
+      if (target.kind != Kind.LIST && !seen.add(InternalRow.copyValue(entry))) {
         val what =
           if (isMap) s"entry of one key in the map '${column.state}'" else s"value of '${column.state}'"
-        throw KeyedErrors.initialStateTwice(operator, what, shownKey)
+        throw twice(what)
       }
       put(column, target, entry, value(row), millis(time(row)))
     }
@@ -130,10 +141,7 @@ private final class InitialLoader(
 
     override def write(row: InternalRow): Unit = if (!row.isNullAt(found.ordinal)) {
       val at = timeOf(row)
-      domainOf(row) match {
-        case TimeDomain.EVENT_TIME => context.timers.registerEventTimeTimer(Namespace.Void, at)
-        case TimeDomain.PROCESSING_TIME => context.timers.registerProcessingTimeTimer(Namespace.Void, at)
-      }
+      context.timers.register(domainOf(row), Namespace.Void, at)
     }
 
     private def timeOf(row: InternalRow): Long = time(row) match {
@@ -141,7 +149,7 @@ private final class InitialLoader(
       case _ =>
         epochMs(row) match {
           case ms: Long => ms
-          case _ => throw KeyedErrors.initialTimer(operator, shownKey, "the time null")
+          case _ => throw invalid("INITIAL_TIMER_INVALID", "the time null")
         }
     }
 
@@ -150,9 +158,10 @@ private final class InitialLoader(
         case text: UTF8String => text.toString
         case _ => null
       }
+      def shown = task.text.about(new StructType)(name)
       InitialState
         .domainOf(name)
-        .getOrElse(throw KeyedErrors.initialTimer(operator, shownKey, s"the time_domain $name"))
+        .getOrElse(throw invalid("INITIAL_TIMER_INVALID", s"the time_domain $shown"))
     }
   }
 
@@ -169,7 +178,7 @@ private final class InitialLoader(
     override def write(row: InternalRow): Unit = if (!row.isNullAt(found.ordinal)) {
       val kept = toRow(row)
       if (context.keyOf(kept) != key)
-        throw KeyedErrors.initialRow(operator, shownKey, "another key than its own columns have")
+        throw invalid("INITIAL_ROW_INVALID", "another key than its own columns have")
       waiting.add(key, kept, input.timeOf(kept))
     }
 
@@ -182,7 +191,7 @@ private final class InitialLoader(
     }
 
     private def misfit: RuntimeException =
-      KeyedErrors.initialStateType(operator, column.state, value.dataType.sql, task.inputSchema.sql)
+      InitialLoader.this.misfit(column, value.dataType, task.inputSchema)
   }
 
   private def field(struct: BoundReference, name: String): Expression =
@@ -195,8 +204,8 @@ private final class InitialLoader(
       value: Any,
       time: Long = StateClock.Unknown
   ): Unit = {
-    if (value == null || (key == null && target.kind == InitialKind.Map))
-      throw KeyedErrors.initialStateNull(operator, column.state)
+    if (value == null || (key == null && target.kind == Kind.MAP))
+      throw refused(column, "INITIAL_STATE_NULL")
     target.write(key, value, time)
   }
 
@@ -209,7 +218,7 @@ private final class InitialLoader(
   private def reader(column: InitialColumn, value: Expression, wanted: DataType): InternalRow => Any = {
     val target = SparkAdapter.asNullable(wanted)
     if (!LosslessTypes.canBecome(SparkAdapter.asNullable(value.dataType), target))
-      throw KeyedErrors.initialStateType(operator, column.state, value.dataType.sql, wanted.sql)
+      throw misfit(column, value.dataType, wanted)
     val cast = if (value.dataType == target) value else Cast(value, target, Some(task.timeZone))
     row => cast.eval(row)
   }

@@ -47,7 +47,11 @@ private final class KeyedDriver(
   /** Refuses state that the function no longer declares: a renamed state would silently be empty. */
   private def checkStates(): Unit = {
     val gone = state.backend.unclaimedStates
-    if (gone.nonEmpty) throw KeyedErrors.statesGone(task.spec.name, gone, operator.initialTargets.keys.toSeq)
+    if (gone.nonEmpty) {
+      val declared = KeyedErrors.quoted(operator.initialTargets.keys.toSeq)
+      val (name, state) = (task.spec.name, gone.mkString("', '"))
+      throw KeyedErrors.named("STATE_GONE", name, "state" -> state, "declared" -> declared)
+    }
   }
 
   /** Fills the state that a query starts with, before any row. */

@@ -7,9 +7,6 @@ import io.pillarbox.state.StateException
 /** The errors of keyed operators: what was wrong, what was found, what to do. */
 private[pillarbox] object KeyedErrors {
 
-  def withoutWatermark(operator: String): RuntimeException =
-    named("TIMER_WITHOUT_WATERMARK", operator, "operator" -> operator)
-
   /**
    * The error of a user's function, or of what it asked for, that failed for a key.
    *
@@ -48,66 +45,8 @@ private[pillarbox] object KeyedErrors {
     report.copy(kind = kind, message = message, traceback = JvmExceptions.traceOf(problem))
   }
 
-  def rowWithoutTime(operator: String, column: String, row: String): RuntimeException =
-    named("TIMESTAMP_MISSING", operator, "column" -> column, "row" -> row)
-
-  def aggregationBefore(operator: String, mode: String): IllegalArgumentException =
-    refused("AGGREGATION_BEFORE_KEYED", operator, "mode" -> mode)
-
-  def inRealTime(operator: String): IllegalArgumentException = refused("REAL_TIME_KEYED", operator)
-
-  def behindWatermark(operator: String, row: String, column: String, watermark: Long): RuntimeException =
-    named(
-      "EVENT_TIME_BEHIND_WATERMARK",
-      operator,
-      "row" -> row,
-      "column" -> column,
-      "watermark" -> java.time.Instant.ofEpochMilli(watermark)
-    )
-
   def keyCollation(operator: String, column: String, dataType: String): IllegalArgumentException =
     refused("KEY_COLLATION", operator, "column" -> column, "data_type" -> dataType)
-
-  def initialStateUnknown(operator: String, state: String, declared: Seq[String]): RuntimeException =
-    named("INITIAL_STATE_UNKNOWN", operator, "state" -> state, "declared" -> quoted(declared))
-
-  def initialStateType(operator: String, state: String, found: String, wanted: String): RuntimeException =
-    named("INITIAL_STATE_TYPE", operator, "state" -> state, "found" -> found, "wanted" -> wanted)
-
-  def initialRow(operator: String, key: String, reason: String): RuntimeException =
-    named("INITIAL_ROW_INVALID", operator, "key" -> key, "reason" -> reason)
-
-  def initialKeyType(
-      operator: String,
-      column: String,
-      found: String,
-      wanted: String
-  ): IllegalArgumentException =
-    refused("INITIAL_STATE_KEY_TYPE", operator, "column" -> column, "found" -> found, "wanted" -> wanted)
-
-  def initialStateTwice(operator: String, what: String, key: String): RuntimeException =
-    named("INITIAL_STATE_TWICE", operator, "what" -> what, "key" -> key)
-
-  def initialTimer(operator: String, key: String, reason: String): RuntimeException =
-    named("INITIAL_TIMER_INVALID", operator, "key" -> key, "reason" -> reason)
-
-  def initialStateNull(operator: String, state: String): RuntimeException =
-    named("INITIAL_STATE_NULL", operator, "state" -> state)
-
-  def initialStateUnsupported(operator: String, state: String, serializer: String): RuntimeException =
-    named("INITIAL_STATE_UNSUPPORTED", operator, "state" -> state, "serializer" -> serializer)
-
-  def unknownSideOutput(operator: String, tag: String, declared: Seq[String]): RuntimeException =
-    named("UNKNOWN_SIDE_OUTPUT", operator, "tag" -> s"'$tag'", "declared" -> quoted(declared))
-
-  def sideOutputNoRow(operator: String, tag: String, value: Any): RuntimeException =
-    named("SIDE_OUTPUT_NOT_A_ROW", operator, "tag" -> tag, "value" -> String.valueOf(value))
-
-  def resultMisfit(operator: String, reason: String): RuntimeException =
-    named("JVM_RESULT_MISMATCH", operator, "reason" -> reason)
-
-  def statesGone(operator: String, gone: Seq[String], declared: Seq[String]): RuntimeException =
-    named("STATE_GONE", operator, "state" -> gone.mkString("', '"), "declared" -> quoted(declared))
 
   /** The error of states that don't fit the checkpoint, or each other. */
   def stateMisfit(name: String, error: StateException): RuntimeException =
@@ -118,41 +57,15 @@ private[pillarbox] object KeyedErrors {
     FailureReport("StateError", error.condition, text, FailureReport.keyed(name), error.condition, text)
   }
 
-  /** @param the part that no row's values determine */
-  def scanExpression(
-      operator: String,
-      place: String,
-      expression: String,
-      what: String
-  ): IllegalArgumentException =
-    refused("SCAN_EXPRESSION", operator, "place" -> place, "expression" -> expression, "what" -> what)
-
-  /** @param cast the text for the place of the state's initial value, or of its update */
-  def scanStateType(
-      operator: String,
-      state: String,
-      update: String,
-      known: String,
-      found: String,
-      cast: String
-  ): IllegalArgumentException = refused(
-    "SCAN_STATE_TYPE",
-    operator,
-    "state" -> state,
-    "update" -> update,
-    "known" -> known,
-    "found" -> found,
-    "cast" -> cast
-  )
-
   /** Makes an error of a task, which user code or data caused. */
-  private def named(error: String, name: String, parameters: (String, Any)*): RuntimeException =
+  def named(error: String, name: String, parameters: (String, Any)*): RuntimeException =
     new ReportedException(FailureReport.of(error, FailureReport.keyed(name), parameters: _*))
 
   /** Makes an error of the driver, before anything runs. */
-  private def refused(error: String, name: String, parameters: (String, Any)*): IllegalArgumentException =
+  def refused(error: String, name: String, parameters: (String, Any)*): IllegalArgumentException =
     new IllegalArgumentException(FailureReport.of(error, FailureReport.keyed(name), parameters: _*).layout)
 
-  private def quoted(names: Seq[String]): String =
+  /** Shows names in a message. */
+  def quoted(names: Seq[String]): String =
     if (names.isEmpty) "none" else names.mkString("'", "', '", "'")
 }

@@ -8,7 +8,6 @@ import io.pillarbox.timer.InternalTimerService
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.types.StructType
 
 /** The services that the operator of one task uses. Mailbox thread only. Times are in ms since 1970. */
 private[pillarbox] final class KeyedOperatorContext private[keyed] (
@@ -24,26 +23,11 @@ private[pillarbox] final class KeyedOperatorContext private[keyed] (
 
   def spec: KeyedSpec = task.spec
 
-  /** The columns of the rows that come in. */
-  def inputSchema: StructType = task.inputSchema
-
-  /** The columns of the rows that go out. */
-  def resultSchema: StructType = task.spec.output
-
-  /** The key columns, in the order of the spec. */
-  def keySchema: StructType = task.keySchema
-
   /** Returns the key of an input row for [[backend]], as the same object for all rows: copy it to keep it. */
   def keyOf(row: InternalRow): UnsafeRow = toKey(row).asInstanceOf[UnsafeRow]
 
   /** True if the data are static: one key after the other, no watermark, and state that nobody keeps. */
   def isBatch: Boolean = task.isBatch
-
-  /** True if event-time timers can fire: in a batch always, in a stream with a watermark. */
-  def hasEventTime: Boolean = task.hasEventTime
-
-  /** The time of the micro-batch or batch, which is the same for all its tasks and for a replay. */
-  def processingTime: Long = task.batchTime
 
   /** The state of the partition. The key must be set before any access. */
   def backend: KeyedStateBackend[UnsafeRow] = state.backend

@@ -1,10 +1,12 @@
 package io.pillarbox.spark.keyed
 
-import io.pillarbox.spark.checkpoint.{StateSettings, StateVersion}
-import io.pillarbox.spark.state.{StateReport, StreamStateSource}
+import java.time.Instant
+
+import io.pillarbox.spark.checkpoint.{DueTimes, PartitionCommits}
+import io.pillarbox.spark.state.StreamStateSource
 import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Expression, Predicate}
-import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.pillarbox.StatePartition
 import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
 
@@ -22,12 +24,9 @@ private[pillarbox] final class KeyedStateRDD(
     rows: RDD[InternalRow],
     initial: Option[RDD[InternalRow]],
     task: KeyedTaskSpec,
-    settings: StateSettings,
     isLate: Option[Expression],
     eventTime: Int,
-    partitionOf: Int => StatePartition,
-    versionOf: Int => StateVersion,
-    report: StateReport,
+    commits: PartitionCommits[DueTimes],
     @transient private val locate: StatePartition => Seq[String]
 ) extends RDD[InternalRow](rows.context, (rows +: initial.toSeq).map(new OneToOneDependency(_))) {
 
@@ -36,20 +35,11 @@ private[pillarbox] final class KeyedStateRDD(
     rows.partitions.map(part => new KeyedPartition(part, started.map(_(part.index))))
   }
 
-  override protected def getPreferredLocations(split: Partition): Seq[String] = locate(
-    partitionOf(split.index)
-  )
+  override protected def getPreferredLocations(split: Partition): Seq[String] =
+    locate(commits.partitionOf(split.index))
 
   override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
-    val source =
-      new StreamStateSource(
-        task.state,
-        settings,
-        partitionOf(split.index),
-        versionOf(split.index),
-        report,
-        context
-      )
+    val source = new StreamStateSource(task.state, commits, split.index, context)
     val parts = split.asInstanceOf[KeyedPartition]
     val started = initial.zip(parts.initial).fold(Iterator.empty[InternalRow]) { case (rdd, part) =>
       rdd.iterator(part, context)
@@ -72,8 +62,14 @@ private[pillarbox] final class KeyedStateRDD(
 
   private def behindWatermark(row: InternalRow): RuntimeException = {
     val columns = task.spec.output
-    val shown = CatalystTypeConverters.convertToScala(row, columns).toString
-    KeyedErrors.behindWatermark(task.spec.name, shown, columns(eventTime).name, task.lateWatermark)
+    val shown = s"Row(${task.text.row(row, columns)})"
+    KeyedErrors.named(
+      "EVENT_TIME_BEHIND_WATERMARK",
+      task.spec.name,
+      "row" -> shown,
+      "column" -> columns(eventTime).name,
+      "watermark" -> Instant.ofEpochMilli(task.lateWatermark)
+    )
   }
 
   private def withoutLateRows(input: Iterator[InternalRow]): Iterator[InternalRow] =

@@ -9,18 +9,13 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 private final class TimersWithoutWatermark(inner: InternalTimerService[UnsafeRow], operator: String)
     extends InternalTimerService[UnsafeRow] {
 
-  /** @throws RuntimeException (TIMER_WITHOUT_WATERMARK) always */
-  override def registerEventTimeTimer(namespace: Namespace, time: Long): Unit =
-    throw KeyedErrors.withoutWatermark(operator)
+  /** @throws RuntimeException (TIMER_WITHOUT_WATERMARK) if it is for event time */
+  override def register(kind: TimeDomain, namespace: Namespace, time: Long): Unit =
+    if (kind == TimeDomain.PROCESSING_TIME) inner.register(kind, namespace, time)
+    else throw KeyedErrors.named("TIMER_WITHOUT_WATERMARK", operator, "operator" -> operator)
 
-  override def registerProcessingTimeTimer(namespace: Namespace, time: Long): Unit =
-    inner.registerProcessingTimeTimer(namespace, time)
-
-  override def deleteEventTimeTimer(namespace: Namespace, time: Long): Unit =
-    inner.deleteEventTimeTimer(namespace, time)
-
-  override def deleteProcessingTimeTimer(namespace: Namespace, time: Long): Unit =
-    inner.deleteProcessingTimeTimer(namespace, time)
+  override def delete(kind: TimeDomain, namespace: Namespace, time: Long): Unit =
+    inner.delete(kind, namespace, time)
 
   override def timersOfCurrentKey(kind: TimeDomain): Seq[Timer[UnsafeRow]] = inner.timersOfCurrentKey(kind)
 }

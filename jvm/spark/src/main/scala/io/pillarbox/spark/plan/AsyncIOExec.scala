@@ -1,6 +1,7 @@
 package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.async.{AsyncIOMetrics, StreamingCallsRDD}
+import org.apache.spark.TaskContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, SortOrder}
@@ -48,7 +49,7 @@ private[pillarbox] final case class AsyncIOExec(node: AsyncIO, inStream: Boolean
     val task = AsyncIOTasks.of(node, child.output, session, batch, scope, metrics)
     val rows = child.execute()
     if (inStream) new StreamingCallsRDD(rows, task)
-    else rows.mapPartitionsWithIndex(task.run, preservesPartitioning = true)
+    else rows.mapPartitionsWithIndex(task.run(_, _, TaskContext.get()), preservesPartitioning = true)
   }
 
   /** Ignores the ids of columns, so that a plan that has the node twice runs it once. */

@@ -16,8 +16,8 @@ import org.apache.spark.sql.pillarbox.UserFunction
  * after that and divides such a node: marked UDFs become calls, the others stay with Spark. It is done when
  * the optimizer ends, so AQE, which plans a query anew, finds calls with the same ids.
  *
- * A call is made once for all uses of it that only projections and filters separate: a filter on a result
- * has, after Spark has moved it, the same UDF as the projection above it.
+ * A call is made once for all uses of it that only projections, filters, limits and sorts separate: a filter
+ * on a result has, after Spark has moved it, the same UDF as the projection above it.
  */
 private[pillarbox] object AsyncUdfs extends Rule[LogicalPlan] {
 
@@ -119,10 +119,11 @@ private final class UdfCall(udf: PythonUDF, declared: AsyncIOSpec, below: Logica
       CreateNamedStruct(results.flatMap(column => Seq(Literal(column.name), column)))
     else results.head
 
-  /** Returns the node that makes an equal call, if only projections and filters are above it. */
+  /** Returns the node that makes an equal call, if what is above it keeps rows as they are. */
   private def madeBelow(plan: LogicalPlan): Option[AsyncIO] = plan match {
     case node: AsyncIO if isEqual(node) => Some(node)
-    case _: Project | _: Filter | _: BaseEvalPython => madeBelow(plan.children.head)
+    case _: Project | _: Filter | _: BaseEvalPython | _: GlobalLimit | _: LocalLimit | _: Sort =>
+      madeBelow(plan.children.head)
     case node: AsyncIO if node.spec.expression => madeBelow(node.child)
     case _ => None
   }
@@ -140,7 +141,7 @@ private final class UdfCall(udf: PythonUDF, declared: AsyncIOSpec, below: Logica
     case _ => Seq(column)
   }
 
-  /** Returns `plan`, which has only projections and filters above `node`, with the node's results. */
+  /** Returns `plan`, in which `madeBelow` has found `node`, with the node's results as columns. */
   private def exposed(node: AsyncIO, plan: LogicalPlan): LogicalPlan = plan match {
     case same if same.eq(node) => same
     case Project(columns, child) =>

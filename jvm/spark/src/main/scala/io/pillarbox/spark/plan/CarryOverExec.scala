@@ -28,9 +28,7 @@ import org.apache.spark.sql.types.StructType
 private[pillarbox] final case class CarryOverExec(
     node: AsyncIO,
     child: SparkPlan,
-    stateInfo: Option[StatefulOperatorStateInfo] = None,
-    eventTimeWatermarkForLateEvents: Option[Long] = None,
-    eventTimeWatermarkForEviction: Option[Long] = None
+    stream: StreamInfo = StreamInfo()
 ) extends StatefulExec {
   import node.{operatorId, results, spec}
 
@@ -74,38 +72,32 @@ private[pillarbox] final case class CarryOverExec(
       StatefulOperatorCustomSumMetric(name, description)
     }
 
-  override protected def withState(
-      stateInfo: Option[StatefulOperatorStateInfo],
-      lateEvents: Option[Long],
-      eviction: Option[Long]
-  ): SparkPlan = copy(
-    stateInfo = stateInfo.map(info => info.copy(numPartitions = slotsOf(info))),
-    eventTimeWatermarkForLateEvents = lateEvents,
-    eventTimeWatermarkForEviction = eviction
-  )
+  override protected def withStream(stream: StreamInfo): SparkPlan =
+    copy(stream = stream.copy(state = stream.state.map(info => info.copy(numPartitions = slotsOf(info)))))
 
   /** The slots that were asked for, else those of the checkpoint, else as many as tasks run at a time. */
   private def slotsOf(info: StatefulOperatorStateInfo): Int = options.slots.getOrElse(
     CarryLedger
       .noteOf(info.queryRunId.toString, info.operatorId)
-      .orElse(OperatorNote.find(folderOf(info), hadoopConf).map(_.at(info.storeVersion)))
+      .orElse(
+        OperatorNote
+          .find(new Path(info.checkpointLocation, info.operatorId.toString), hadoopConf)
+          .map(_.at(info.storeVersion))
+      )
       .fold(sparkContext.defaultParallelism)(_.partitions)
   )
-
-  private def folderOf(info: StatefulOperatorStateInfo) =
-    new Path(info.checkpointLocation, info.operatorId.toString)
 
   private def hadoopConf: Configuration = SparkAdapter.hadoopConf(session)
 
   private def ledger: CarryLedger = {
     val info = getStateInfo
     CarryLedger.of(info.queryRunId.toString, info.operatorId) {
-      val notes = new StateFolder(OperatorNote.notesIn(folderOf(info)), hadoopConf)
+      val notes = new StateFolder(OperatorNote.notesIn(folder), hadoopConf)
       new CarryLedger(notes, session, info.checkpointLocation)
     }
   }
 
-  override protected def checkCheckpoint(folder: Path, conf: Configuration): Unit = {
+  override protected def checkCheckpoint(conf: Configuration): Unit = {
     val info = getStateInfo
     val note = OperatorNote(
       OperatorNote.AsyncIO,
@@ -121,7 +113,7 @@ private[pillarbox] final case class CarryOverExec(
     val most =
       if (checkpointReport.withIds) info.stateStoreCkptIds.fold(Int.MaxValue)(_.length) else Int.MaxValue
     ledger.note = Some(
-      note.checkAndWrite(folder, conf, info.storeVersion, most)(clearIfEmpty(_, folder, conf))
+      note.checkAndWrite(folder, conf, info.storeVersion, most)(clearIfEmpty(_, conf))
     )
   }
 
@@ -129,8 +121,8 @@ private[pillarbox] final case class CarryOverExec(
    * Returns true if no slot holds anything in the version that the query goes on from. If so, other slots' files
    * of later versions than the first with `found` are deleted: they are of a history that was taken back.
    */
-  private def clearIfEmpty(found: OperatorNote, folder: Path, conf: Configuration): Boolean = {
-    val stored = PartitionVersions.ofLast(getStateInfo, checkpointReport.withIds)
+  private def clearIfEmpty(found: OperatorNote, conf: Configuration): Boolean = {
+    val stored = PartitionCommits.versionsOf(getStateInfo, checkpointReport.withIds)
     def slot(number: Long) = new StateFolder(new Path(folder, number.toString), conf)
     val empty = (0 until found.partitions).forall { number =>
       !CarriedCalls.holds(found, slot(number.toLong), stored(number))
@@ -174,10 +166,7 @@ private[pillarbox] final case class CarryOverExec(
     }
   }
 
-  override protected def stringArgs: Iterator[Any] =
-    spec.summary.iterator ++ stateInfo.iterator ++
-      eventTimeWatermarkForLateEvents.map(ms => s"lateEvents=$ms") ++
-      eventTimeWatermarkForEviction.map(ms => s"eviction=$ms")
+  override protected def stringArgs: Iterator[Any] = spec.summary.iterator ++ stream.shown
 
   override protected def doExecute(): RDD[InternalRow] = {
     val info = getStateInfo
@@ -194,24 +183,16 @@ private[pillarbox] final case class CarryOverExec(
     )
   }
 
-  private def task(drain: CarryLedger.Drain): CarryTaskSpec = {
-    val info = getStateInfo
-    val versions = PartitionVersions.of(info, checkpointReport.withIds, reports, hadoopConf)
-    CarryTaskSpec(
-      calls,
-      options.maxLagMs,
-      eventTimes,
-      eventTimeWatermarkForLateEvents.getOrElse(0L),
-      note.since,
-      drain,
-      StateSettings.of(session, conf, versions.run),
-      partition => StatePartition(info.checkpointLocation, info.operatorId, partition, info.queryRunId),
-      versions.bases,
-      metrics,
-      reports,
-      checkpointReport
-    )
-  }
+  private def task(drain: CarryLedger.Drain): CarryTaskSpec = CarryTaskSpec(
+    calls,
+    options.maxLagMs,
+    eventTimes,
+    eventTimeWatermarkForLateEvents.getOrElse(0L),
+    note.since,
+    drain,
+    PartitionCommits.of(getStateInfo, session, conf, reports, checkpointReport),
+    metrics
+  )
 
   /** The description without metrics, which the tasks add. */
   private def calls: AsyncIOTaskSpec = {

@@ -85,7 +85,13 @@ private[pillarbox] final class KeyedPlanner(
   private def asKey(column: Attribute, key: Attribute): NamedExpression = {
     val wanted = SparkAdapter.asNullable(key.dataType)
     if (!LosslessTypes.canBecome(SparkAdapter.asNullable(column.dataType), wanted))
-      throw KeyedErrors.initialKeyType(spec.name, key.name, column.dataType.sql, key.dataType.sql)
+      throw KeyedErrors.refused(
+        "INITIAL_STATE_KEY_TYPE",
+        spec.name,
+        "column" -> key.name,
+        "found" -> column.dataType.sql,
+        "wanted" -> key.dataType.sql
+      )
     val zone = SparkAdapter.sqlConf(df.sparkSession).sessionLocalTimeZone
     Alias(Cast(column, wanted, Some(zone)), column.name)()
   }

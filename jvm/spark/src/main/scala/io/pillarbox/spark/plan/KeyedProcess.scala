@@ -1,6 +1,6 @@
 package io.pillarbox.spark.plan
 
-import io.pillarbox.spark.keyed.{KeyedOperatorFactory, KeyedSpec}
+import io.pillarbox.spark.keyed.{KeyedOperatorFactory, KeyedSpec, KeyedTaskSpec}
 import io.pillarbox.spark.state.{InitialLayout, InitialRows}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression}
@@ -10,6 +10,8 @@ import org.apache.spark.sql.catalyst.plans.logical.{
   SupportsNonDeterministicExpression,
   UnaryNode
 }
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.pillarbox.SparkAdapter
 
 /**
@@ -36,8 +38,27 @@ private[pillarbox] final case class KeyedProcess(
 ) extends UnaryNode
     with SupportsNonDeterministicExpression {
 
-  /** Returns the factory for the tasks of a job, with the expressions as they are in this plan. */
-  def currentFactory: KeyedOperatorFactory = factory.withExpressions(computed).ofCurrentJob
+  /** Returns the description of a batch's tasks. On the driver, when the operator is about to run. */
+  def batchTask(input: Seq[Attribute], conf: SQLConf, metrics: Map[String, SQLMetric]): KeyedTaskSpec =
+    KeyedTaskSpec(
+      spec,
+      // The expressions as they are in this plan, and the files of the present job.
+      factory.withExpressions(computed).ofCurrentJob,
+      input,
+      keys,
+      timestamp,
+      orderBy,
+      isBatch = true,
+      hasWatermark = false,
+      lateWatermark = Long.MinValue,
+      watermark = Long.MinValue,
+      batchTime = KeyedTaskSpec.millisOf(batchTime),
+      conf.sessionLocalTimeZone,
+      ErrorText.of(conf),
+      metrics,
+      KeyedTaskSpec.maxRowsPerBatch(conf),
+      initial.map(_.layout)
+    )
 
   /** Returns the node without the plan below it, for a physical node that Spark's tasks may take along. */
   def alone: KeyedProcess = copy(child = LocalRelation(child.output))

@@ -50,23 +50,7 @@ private[pillarbox] final case class KeyedProcessBatchExec(
   override protected def stringArgs: Iterator[Any] = spec.summary.iterator
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val task = KeyedTaskSpec(
-      spec,
-      node.currentFactory,
-      child.output,
-      keys,
-      timestamp,
-      orderBy,
-      isBatch = true,
-      hasWatermark = false,
-      lateWatermark = Long.MinValue,
-      watermark = Long.MinValue,
-      batchTime = KeyedTaskSpec.millisOf(node.batchTime),
-      conf.sessionLocalTimeZone,
-      metrics,
-      KeyedTaskSpec.maxRowsPerBatch(conf),
-      initial.map(_.layout)
-    )
+    val task = node.batchTask(child.output, conf, metrics)
     val input = child.execute()
     initial.map(_.rows(input.getNumPartitions).rows) match {
       case None => input.mapPartitions(KeyedProcessBatchExec.run(task, _, Iterator.empty))

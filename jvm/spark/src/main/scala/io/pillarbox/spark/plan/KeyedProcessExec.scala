@@ -2,9 +2,7 @@ package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.checkpoint._
 import io.pillarbox.spark.keyed._
-import io.pillarbox.spark.state.StateReport
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.Path
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
@@ -14,7 +12,7 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.pillarbox.Spark41._
-import org.apache.spark.sql.pillarbox.{SparkAdapter, StatePartition, StatefulExec}
+import org.apache.spark.sql.pillarbox.{StatePartition, StatefulExec, StreamInfo}
 
 /**
  * Runs `node` on a stream: a stateful operator with state of this library.
@@ -25,11 +23,9 @@ import org.apache.spark.sql.pillarbox.{SparkAdapter, StatePartition, StatefulExe
 private[pillarbox] final case class KeyedProcessExec(
     node: KeyedProcess,
     child: SparkPlan,
-    stateInfo: Option[StatefulOperatorStateInfo] = None,
-    eventTimeWatermarkForLateEvents: Option[Long] = None,
-    eventTimeWatermarkForEviction: Option[Long] = None
+    stream: StreamInfo = StreamInfo()
 ) extends StatefulExec {
-  import node.{hasWatermark, initial, keys, orderBy, results, spec, timestamp}
+  import node.{hasWatermark, initial, keys, orderBy, results, spec}
 
   /** The next timers and accepted attempts. Of two jobs for a micro-batch, the last one's state is open. */
   @transient private lazy val reports =
@@ -71,18 +67,12 @@ private[pillarbox] final case class KeyedProcessExec(
       .foldLeft(DueTimes.Never)(_ min _)
       .areDue(watermarkOf(Some(newInputWatermark)), System.currentTimeMillis)
 
-  override protected def withState(
-      stateInfo: Option[StatefulOperatorStateInfo],
-      lateEvents: Option[Long],
-      eviction: Option[Long]
-  ): SparkPlan = copy(
-    stateInfo = stateInfo,
-    eventTimeWatermarkForLateEvents = lateEvents,
-    eventTimeWatermarkForEviction = eviction
-  )
+  override protected def withStream(stream: StreamInfo): SparkPlan = copy(stream = stream)
 
-  override protected def checkCheckpoint(folder: Path, conf: Configuration): Unit = {
-    modeOfAggregationBefore.foreach(mode => throw KeyedErrors.aggregationBefore(spec.name, mode))
+  override protected def checkCheckpoint(conf: Configuration): Unit = {
+    modeOfAggregationBefore.foreach { mode =>
+      throw KeyedErrors.refused("AGGREGATION_BEFORE_KEYED", spec.name, "mode" -> mode)
+    }
     val (info, version) = (getStateInfo, getStateInfo.storeVersion)
     OperatorNote(
       spec.form,
@@ -94,50 +84,34 @@ private[pillarbox] final case class KeyedProcessExec(
     ).checkAndWrite(folder, conf, version)(_ => version == 0): Unit
   }
 
-  override protected def stringArgs: Iterator[Any] =
-    spec.summary.iterator ++ stateInfo.iterator ++
-      eventTimeWatermarkForLateEvents.map(ms => s"lateEvents=$ms") ++
-      eventTimeWatermarkForEviction.map(ms => s"eviction=$ms")
+  override protected def stringArgs: Iterator[Any] = spec.summary.iterator ++ stream.shown
 
   override protected def doExecute(): RDD[InternalRow] = {
     // Spark's classes make metrics lazily, and this is the last moment on the driver.
     val sqlMetrics = metrics
     val info = getStateInfo
-    val versions = PartitionVersions.of(info, checkpointReport.withIds, reports, hadoopConf)
+    val commits = PartitionCommits.of(info, session, conf, reports, checkpointReport)
     // As with Spark's transformWithState, a query that goes on from a checkpoint has its state already.
     val initialRows = initial.filter(_ => info.storeVersion == 0).map(_.rows(info.numPartitions))
-    val task = KeyedTaskSpec(
-      spec,
-      node.currentFactory,
-      child.output,
-      keys,
-      timestamp,
-      orderBy,
-      isBatch = false,
-      hasWatermark,
-      lateWatermark = watermarkOf(eventTimeWatermarkForLateEvents),
-      watermark = watermarkOf(eventTimeWatermarkForEviction),
-      batchTime = KeyedTaskSpec.millisOf(node.batchTime),
-      conf.sessionLocalTimeZone,
-      sqlMetrics,
-      KeyedTaskSpec.maxRowsPerBatch(conf),
-      initialRows.map(_.layout)
-    )
+    val task = node
+      .batchTask(child.output, conf, sqlMetrics)
+      .copy(
+        isBatch = false,
+        hasWatermark = hasWatermark,
+        lateWatermark = watermarkOf(eventTimeWatermarkForLateEvents),
+        watermark = watermarkOf(eventTimeWatermarkForEviction),
+        initial = initialRows.map(_.layout)
+      )
     new KeyedStateRDD(
       child.execute(),
       initialRows.map(_.rows),
       task,
-      StateSettings.of(session, conf, versions.run),
       watermarkExpressionForLateEvents.filter(_ => task.lateWatermark != Long.MinValue),
       results.indexWhere(_.metadata.contains(EventTimeWatermark.delayKey)),
-      partition => StatePartition(info.checkpointLocation, info.operatorId, partition, info.queryRunId),
-      versions.bases,
-      StateReport(reports, checkpointReport),
+      commits,
       StatePartition.locator(session)
     )
   }
-
-  private def hadoopConf: Configuration = SparkAdapter.hadoopConf(session)
 
   private def watermarkOf(known: Option[Long]): Long =
     known.filter(_ => hasWatermark).fold(Long.MinValue)(DueTimes.watermark)

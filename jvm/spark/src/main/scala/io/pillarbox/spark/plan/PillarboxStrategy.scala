@@ -22,7 +22,8 @@ private[pillarbox] object PillarboxStrategy extends SparkStrategy {
       val alone = node.alone
       val calls = alone.copy(spec = alone.spec.withoutCarryOver)
       AsyncIOExec(calls, node.isStreaming, planLater(node.child)) :: Nil
-    case node: KeyedProcess if RealTimeMode.reaches(node) => throw KeyedErrors.inRealTime(node.spec.name)
+    case node: KeyedProcess if RealTimeMode.reaches(node) =>
+      throw KeyedErrors.refused("REAL_TIME_KEYED", node.spec.name)
     case node: KeyedProcess if node.isStreaming => KeyedProcessExec(node.alone, planLater(node.child)) :: Nil
     case node: KeyedProcess => KeyedProcessBatchExec(node.alone, planLater(node.child)) :: Nil
     case ReadState(reader, output) => ReadStateExec(reader, output) :: Nil

@@ -25,7 +25,7 @@ private object RealTimeCalls {
   private final class OfTask(task: AsyncIOTaskSpec) extends RealTimeMode.PartitionFunction {
     override def apply(rows: Iterator[InternalRow]): Iterator[InternalRow] = {
       val context = TaskContext.get()
-      task.runBeside(context.partitionId(), rows, context, new SourceContext(context))
+      task.run(context.partitionId(), rows, context, Some(new SourceContext(context)))
     }
 
     override def toString: String = task.spec.operator

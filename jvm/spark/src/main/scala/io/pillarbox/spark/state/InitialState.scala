@@ -3,6 +3,7 @@ package io.pillarbox.spark.state
 import java.util.Locale
 
 import com.fasterxml.jackson.annotation.JsonProperty
+import io.pillarbox.api.StateDescriptor.Kind
 import io.pillarbox.api.{StateDescriptor, TimeDomain}
 import io.pillarbox.state._
 import io.pillarbox.state.ttl.TtlPolicy
@@ -34,15 +35,6 @@ private[pillarbox] final case class InitialColumn(
 /** Initial state for the tasks of the first micro-batch, partitioned as their input is. */
 private[pillarbox] final case class InitialRows(layout: InitialLayout, rows: RDD[InternalRow])
 
-/** The kind of state that takes the values of an initial state. */
-private[pillarbox] sealed trait InitialKind
-
-private[pillarbox] object InitialKind {
-  case object Value extends InitialKind
-  case object List extends InitialKind
-  case object Map extends InitialKind
-}
-
 /**
  * A state of an operator that takes initial values.
  *
@@ -52,7 +44,7 @@ private[pillarbox] object InitialKind {
  *   Unknown for a write that happens now
  */
 private[pillarbox] final case class InitialTarget(
-    kind: InitialKind,
+    kind: Kind,
     valueType: DataType,
     mapKeyType: DataType,
     write: (Any, Any, Long) => Unit
@@ -60,9 +52,9 @@ private[pillarbox] final case class InitialTarget(
 
   /** The type of all that a key can have in it. */
   def wholeType: DataType = kind match {
-    case InitialKind.Value => valueType
-    case InitialKind.List => ArrayType(valueType)
-    case InitialKind.Map => MapType(mapKeyType, valueType)
+    case Kind.LIST => ArrayType(valueType)
+    case Kind.MAP => MapType(mapKeyType, valueType)
+    case _ => valueType
   }
 }
 
@@ -78,19 +70,18 @@ private[pillarbox] object InitialTarget {
     val policy = TtlPolicy.of(descriptor, backend)
     def stamp(time: Long): Long =
       if (time == StateClock.Unknown) policy.fold(time)(policy => policy.stamp(policy.now)) else time
-    def target(kind: InitialKind)(write: (Any, Any, Long) => Unit) =
-      InitialTarget(kind, valueType, mapKeyType, write)
-    descriptor.kind match {
-      case StateDescriptor.Kind.LIST =>
+    val write: (Any, Any, Long) => Unit = descriptor.kind match {
+      case Kind.LIST =>
         val state = backend.stampedList[Any](descriptor)
-        target(InitialKind.List)((_, value, time) => state.add(toValue(value), stamp(time)))
-      case StateDescriptor.Kind.MAP =>
+        (_, value, time) => state.add(toValue(value), stamp(time))
+      case Kind.MAP =>
         val state = backend.stampedMap[Any, Any](descriptor)
-        target(InitialKind.Map)((key, value, time) => state.put(toKey(key), toValue(value), stamp(time)))
+        (key, value, time) => state.put(toKey(key), toValue(value), stamp(time))
       case _ =>
         val state = backend.stampedValue[Any](descriptor)
-        target(InitialKind.Value)((_, value, time) => state.put(toValue(value), stamp(time)))
+        (_, value, time) => state.put(toValue(value), stamp(time))
     }
+    InitialTarget(descriptor.kind, valueType, mapKeyType, write)
   }
 }
 

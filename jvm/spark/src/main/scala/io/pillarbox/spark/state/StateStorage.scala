@@ -10,12 +10,14 @@ private[pillarbox] sealed abstract class StorageKind(val name: String)
 private[pillarbox] object StorageKind {
   case object Heap extends StorageKind("heap")
   case object RocksDB extends StorageKind("rocksdb")
-
-  def of(name: String): StorageKind =
-    SpecJson.choice("Where state or timers are kept", name, Heap.name -> Heap, RocksDB.name -> RocksDB)
 }
 
-private final class StorageKindReader extends SpecJson.Named[StorageKind](StorageKind.of)
+private final class StorageKindReader
+    extends SpecJson.Named[StorageKind](
+      "Where state or timers are kept",
+      StorageKind.Heap,
+      StorageKind.RocksDB
+    )(_.name)
 
 /** The storage of the state of a partition in an executor, and of its timers. */
 private[pillarbox] final case class StateStorage(state: StorageKind, timers: StorageKind)

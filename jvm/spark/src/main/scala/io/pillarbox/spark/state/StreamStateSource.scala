@@ -3,24 +3,25 @@ package io.pillarbox.spark.state
 import io.pillarbox.spark.checkpoint._
 import io.pillarbox.state.CommitSummary
 import org.apache.spark.TaskContext
-import org.apache.spark.sql.pillarbox.{StatePartition, StatefulExec, TaskKills}
+import org.apache.spark.sql.pillarbox.TaskKills
 
 /**
  * The state of a partition for one micro-batch: found open or loaded, and committed as one more delta.
  *
  * An attempt that does not commit closes the state, so no other attempt sees its changes.
  *
- * @param base the version that the micro-batch starts from
- * @param report reports commits to the query
+ * @param number the partition's
  */
 private[pillarbox] final class StreamStateSource(
     task: StateTaskSpec,
-    settings: StateSettings,
-    partition: StatePartition,
-    base: StateVersion,
-    report: StateReport,
+    commits: PartitionCommits[DueTimes],
+    number: Int,
     taskContext: TaskContext
 ) extends StateSource {
+  import commits.settings
+
+  private val partition = commits.partitionOf(number)
+  private val base = commits.versionOf(number)
   private val folder = new StateFolder(partition.folder, settings.configuration)
   private var versioned: VersionedState = _
   private var committed = false
@@ -74,8 +75,7 @@ private[pillarbox] final class StreamStateSource(
     count("stateMemory", math.max(metrics.memoryBytes, 0L))
     count(StateTaskSpec.FileBytes, metrics.fileBytes)
     count("numStateStoreInstances", 1)
-    report.committed(partition.partition, base, next, versioned.state)
-    if (settings.reportCommits) partition.reportCommit(next.number)
+    commits.committed(number, next, versioned.state.dueTimes)
     checkIn()
   }
 
@@ -102,15 +102,4 @@ private[pillarbox] final class StreamStateSource(
   private def count(metric: String, by: Long): Unit = task.metrics.get(metric).foreach(_ += by)
 
   private def millisSince(nanos: Long): Long = (System.nanoTime - nanos) / 1000000
-}
-
-/** Reports commits to the query's driver: the partition's next timers, and its checkpoint. Task thread. */
-private[pillarbox] final case class StateReport(
-    reports: PartitionReports[DueTimes],
-    checkpoints: StatefulExec.CheckpointReport
-) {
-  def committed(partition: Int, base: StateVersion, next: StateVersion, state: PartitionState): Unit = {
-    reports.add(partition -> PartitionReport(next.id, state.dueTimes))
-    checkpoints.add(partition, next.number, next.id, base.id)
-  }
 }

@@ -14,24 +14,9 @@ private[pillarbox] final case class TtlSpec(
   /** @throws IllegalArgumentException if a field has no meaning */
   def config: StateTtl = new StateTtl(
     ms,
-    SpecJson.choice(
-      "update of a TTL",
-      update,
-      "on_create_and_write" -> StateTtl.Update.ON_CREATE_AND_WRITE,
-      "on_read_and_write" -> StateTtl.Update.ON_READ_AND_WRITE
-    ),
-    SpecJson.choice(
-      "visibility of a TTL",
-      visibility,
-      "never_return_expired" -> StateTtl.Visibility.NEVER_RETURN_EXPIRED,
-      "return_expired_if_not_cleaned_up" -> StateTtl.Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP
-    ),
-    SpecJson.choice(
-      "time_domain of a TTL",
-      timeDomain,
-      "processing_time" -> TimeDomain.PROCESSING_TIME,
-      "event_time" -> TimeDomain.EVENT_TIME
-    ),
+    SpecJson.valueOf("update of a TTL", update, StateTtl.Update.values),
+    SpecJson.valueOf("visibility of a TTL", visibility, StateTtl.Visibility.values),
+    SpecJson.valueOf("time_domain of a TTL", timeDomain, TimeDomain.values),
     StateTtl.Cleanup.DEFAULT
   )
 }

@@ -259,7 +259,7 @@ private[rocksdb] final class MergedChanges(oldestFirst: Seq[ChangeCursor]) exten
     val parts =
       (if (whole < 0) older else older.take(whole + 1)).reverseIterator.map(_._1) ++ Iterator(current._1)
     joined.clear()
-    joined.shrinkTo(IdleBuffer.MaxBytes)
+    joined.shrinkTo(OutputView.IdleBytes)
     joined.writeBytes(current._1.bytes, keyOffset, keyLength)
     parts.foreach(part =>
       if (part.valueLength > 0) joined.writeBytes(part.bytes, part.valueOffset, part.valueLength)

@@ -1,9 +1,9 @@
 package io.pillarbox.state.rocksdb.list
 
 import io.pillarbox.api.OutputView
-import io.pillarbox.state.changelog.StateStreamWriter
-import io.pillarbox.state.rocksdb.cache.{ChangeCursor, IdleBuffer}
-import io.pillarbox.state.rocksdb.entries.{KeyParts, StateColumn}
+import io.pillarbox.state.changelog.{KeyParts, StateStreamWriter}
+import io.pillarbox.state.rocksdb.cache.ChangeCursor
+import io.pillarbox.state.rocksdb.entries.StateColumn
 
 /**
  * Writes single elements to a commit, from changed chunks and the column beside them ([[StateColumn.log]]):
@@ -37,7 +37,7 @@ private[rocksdb] final class ListChanges(writer: StateStreamWriter) {
   /** Writes a chunk. They come in the order of their keys, and [[endChunks]] behind the last of a column. */
   def writeChunk(column: StateColumn, change: ChangeCursor): Unit = if (change.valueLength >= 0) {
     begin(change)
-    if (parts.userKeyLength > 0) {
+    if (parts.userKey.remaining > 0) {
       chunk.open(change.bytes, change.valueOffset, change.valueLength)
       writeUntold(column)
     } else {
@@ -55,7 +55,7 @@ private[rocksdb] final class ListChanges(writer: StateStreamWriter) {
     writeUntold(column)
     headKey.clear()
     head.clear()
-    head.shrinkTo(IdleBuffer.MaxBytes)
+    head.shrinkTo(OutputView.IdleBytes)
   }
 
   private def writeUntold(column: StateColumn): Unit =
@@ -66,7 +66,7 @@ private[rocksdb] final class ListChanges(writer: StateStreamWriter) {
 
   def writeLogged(change: ChangeCursor): Unit = {
     begin(change)
-    if (parts.userKeyLength != ListChanges.RemovedLength) write(change)
+    if (parts.userKey.remaining != ListChanges.RemovedLength) write(change)
     else {
       chunk.open(change.bytes, change.valueOffset, change.valueLength)
       while (chunk.next()) {

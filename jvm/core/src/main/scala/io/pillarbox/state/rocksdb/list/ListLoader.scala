@@ -3,7 +3,7 @@ package io.pillarbox.state.rocksdb.list
 import java.util
 
 import io.pillarbox.api.{Bytes, InputView, OutputView}
-import io.pillarbox.state.changelog.RecordCursor
+import io.pillarbox.state.changelog.{KeyParts, RecordCursor}
 import io.pillarbox.state.rocksdb.entries.{EntryStore, StateColumn}
 
 /**
@@ -15,6 +15,7 @@ private[rocksdb] final class ListLoader(table: EntryStore, column: StateColumn) 
   column.isTold = false
   private val builder = new ListChunkBuilder
   private val key = new OutputView(128)
+  private val parts = new KeyParts
   private val view = new InputView
 
   /** The key of the last found chunk, for neighbours of the last element, and the first number behind it. */
@@ -22,14 +23,12 @@ private[rocksdb] final class ListLoader(table: EntryStore, column: StateColumn) 
   private var foundEnd = 0L
 
   def load(record: RecordCursor): Unit = {
-    view.wrap(record.array, record.keyOffset + 2, record.keyLength - 2)
-    view.skip(view.readVarInt())
-    view.skip(view.readVarInt())
+    parts.open(record.array, record.keyOffset, record.keyLength)
     key.clear()
-    key.writeBytes(record.array, record.keyOffset, record.keyLength - view.remaining)
-    if (view.remaining == 0) loadAccess(record)
+    key.writeBytes(record.array, record.keyOffset, parts.prefixLength)
+    if (parts.userKey.remaining == 0) loadAccess(record)
     else {
-      val number = view.readLong()
+      val number = parts.userKey.readLong()
       val head = lists.head(key)
       if (head == null || isLast(head, number)) { if (record.isPut) append(number, record) }
       else if (!head.isEmpty && number >= head.first) edit(head, null, number, record)

@@ -3,7 +3,6 @@ package io.pillarbox.state.rocksdb.list
 import java.util
 
 import io.pillarbox.api.{InputView, OutputView}
-import io.pillarbox.state.rocksdb.cache.IdleBuffer
 import io.pillarbox.state.rocksdb.entries.{EntryScan, EntryStore, StateColumn}
 
 /**
@@ -39,7 +38,7 @@ private[rocksdb] final class PackedLists(table: EntryStore, column: StateColumn)
       element.clear()
       builder.writeUnseen(element, number, value, offset, length)
       table.appendUnseen(column, key, element)
-      element.shrinkTo(IdleBuffer.MaxBytes)
+      element.shrinkTo(OutputView.IdleBytes)
     }
   }
 
@@ -60,7 +59,7 @@ private[rocksdb] final class PackedLists(table: EntryStore, column: StateColumn)
       element.clear()
       builder.writeElement(element, number, chunk.base, value, offset, length)
       table.append(column, element)
-      element.shrinkTo(IdleBuffer.MaxBytes)
+      element.shrinkTo(OutputView.IdleBytes)
     }
   }
 

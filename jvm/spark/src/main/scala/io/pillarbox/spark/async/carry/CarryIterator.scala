@@ -33,10 +33,11 @@ private[carry] final class CarryIterator(
 
   private val calls =
     task.calls.copy(site = task.calls.site.ofPart(slotNumber), metrics = task.metrics)
-  private val partition = task.partitionOf(slotNumber)
-  private val base = task.versionOf(slotNumber)
+  private val settings = task.commits.settings
+  private val partition = task.commits.partitionOf(slotNumber)
+  private val base = task.commits.versionOf(slotNumber)
   private val store = new SlotStore(
-    new StateFolder(partition.folder, task.settings.configuration),
+    new StateFolder(partition.folder, settings.configuration),
     new SlotStateFormat(
       calls.columns.child.length,
       calls.columns.results.length,
@@ -81,10 +82,10 @@ private[carry] final class CarryIterator(
     TaskKills.listen(context)(_ => abort())
     partition.reportActive(OpenSlots.partitions).foreach(OpenSlots.unload)
     DriverMessages.announce(OpenSlots.closeRun)
-    StateMaintenance.watch(OpenSlots, task.settings.maintenanceMs)
+    StateMaintenance.watch(OpenSlots, settings.maintenanceMs)
     takeSlot()
     if (known.isEmpty && (isAgain || !isFirst))
-      known = store.knownOf(base.number + 1, task.settings.run, runId).map { case (id, report) =>
+      known = store.knownOf(base.number + 1, settings.run, runId).map { case (id, report) =>
         Known(Some(id), report, isOpen = false)
       }
     results = store.results(base)
@@ -127,7 +128,7 @@ private[carry] final class CarryIterator(
 
   private def run(): Unit = {
     val start = System.nanoTime
-    val version = next(Some(task.settings.newId(context)))
+    val version = next(Some(settings.newId(context)))
     var state: SlotState = null
     translating(store.write(version, base) { out =>
       state = feed(version.number, out)
@@ -136,7 +137,7 @@ private[carry] final class CarryIterator(
     task.metrics("allUpdatesTimeMs") += (System.nanoTime - start) / NanosPerMs
     TaskKills.check(context)
     keep(version, state)
-    store.deleteOld(version, task.settings)
+    store.deleteOld(version, settings)
   }
 
   private def keep(version: StateVersion, state: SlotState): Unit = {
@@ -208,14 +209,12 @@ private[carry] final class CarryIterator(
   }
 
   private def tellDriver(version: StateVersion, report: SlotReport): Unit = {
-    task.reports.add(slotNumber -> PartitionReport(version.id, report))
-    task.checkpoints.add(slotNumber, version.number, version.id, base.id)
+    task.commits.committed(slotNumber, version, report)
     task.metrics("numTotalStateRows") += report.inFlight + report.results
     task.metrics("numStateStoreInstances") += 1
     task.metrics(CarryMetrics.InFlight) += report.calls.toLong
     task.metrics(CarryMetrics.Carried) += report.inFlight.toLong
     task.metrics(CarryMetrics.Waiting) += report.results
-    if (task.settings.reportCommits) partition.reportCommit(version.number)
   }
 
   private def closeSlot(): Unit = if (slot != null) {

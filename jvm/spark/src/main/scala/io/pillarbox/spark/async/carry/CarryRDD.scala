@@ -40,7 +40,7 @@ private[pillarbox] final class CarryRDD(
     )
 
   override protected def getPreferredLocations(split: Partition): Seq[String] =
-    locate(task.partitionOf(split.index))
+    locate(task.commits.partitionOf(split.index))
 
   override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
     val parents = split.asInstanceOf[SlotPartition].parents

@@ -9,7 +9,7 @@ import scala.util.control.NonFatal
 
 import io.pillarbox.async.queue.AsyncOutput
 import io.pillarbox.mailbox._
-import io.pillarbox.spark.async.{AsyncIOTaskSpec, AsyncStep, CallCounts, TaskMetrics}
+import io.pillarbox.spark.async.{AsyncIOMetrics, AsyncIOTaskSpec, AsyncStep, TaskMetrics}
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{JoinedRow, UnsafeProjection}
@@ -46,10 +46,10 @@ private[carry] final class CarrySlot(
   import async.{action, calls, executor, operator}
   private val clock = SlotClock.ofMachine
   private val exchange =
-    new InputExchange[CarriedRow]("input of a slot", CarrySlot.Exchange, executor, () => action.resume())
+    new InputExchange[CarriedRow](CarrySlot.Exchange, executor, () => action.resume())
   private val opened = new CompletableFuture[Void]
   private val closing = new AtomicBoolean
-  private var published = CallCounts.None
+  private var published = Map.empty[String, Long]
   @volatile private var failure: Throwable = _
   @volatile private var waited: CompletableFuture[_] = _
 
@@ -101,7 +101,7 @@ private[carry] final class CarrySlot(
   def publish(sql: Map[String, SQLMetric]): Long = {
     val before = published
     published = TaskMetrics.publish(sql, async.metrics, action.processor.mailbox.metrics, before)
-    published.calls - before.calls
+    published(AsyncIOMetrics.Calls) - before.getOrElse(AsyncIOMetrics.Calls, 0L)
   }
 
   /** The calls that its limit allows it at a time now; 0 without a limit. Any thread. */

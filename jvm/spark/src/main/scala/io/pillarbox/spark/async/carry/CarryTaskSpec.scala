@@ -1,10 +1,9 @@
 package io.pillarbox.spark.async.carry
 
 import io.pillarbox.spark.async.AsyncIOTaskSpec
-import io.pillarbox.spark.checkpoint.{PartitionReports, StateSettings, StateVersion}
+import io.pillarbox.spark.checkpoint.PartitionCommits
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.pillarbox.{StatePartition, StatefulExec}
 
 /**
  * The description of one micro-batch of an operator with carry-over for its tasks, made on the driver.
@@ -23,10 +22,6 @@ private[pillarbox] final case class CarryTaskSpec(
     lateWatermark: Long,
     since: Long,
     drain: CarryLedger.Drain,
-    settings: StateSettings,
-    partitionOf: Int => StatePartition,
-    versionOf: Int => StateVersion,
-    metrics: Map[String, SQLMetric],
-    reports: PartitionReports[SlotReport],
-    checkpoints: StatefulExec.CheckpointReport
+    commits: PartitionCommits[SlotReport],
+    metrics: Map[String, SQLMetric]
 )

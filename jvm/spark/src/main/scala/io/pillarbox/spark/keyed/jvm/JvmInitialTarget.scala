@@ -11,13 +11,14 @@ import org.apache.spark.sql.types.DataType
 private object JvmInitialTarget {
 
   def of(operator: String, backend: KeyedStateBackend[_], descriptor: StateDescriptor[_]): InitialTarget = {
-    val name = descriptor.name
+    def unsupported(serializer: String) = KeyedErrors
+      .named("INITIAL_STATE_UNSUPPORTED", operator, "state" -> descriptor.name, "serializer" -> serializer)
     if (descriptor.kind == StateDescriptor.Kind.AGGREGATING)
-      throw KeyedErrors.initialStateUnsupported(operator, name, s"of ${descriptor.kind} state")
+      throw unsupported(s"of ${descriptor.kind} state")
     def typeOf(written: SerializerSnapshot): DataType = StoredType
       .known(written)
       .map(_.dataType)
-      .getOrElse(throw KeyedErrors.initialStateUnsupported(operator, name, written.toString))
+      .getOrElse(throw unsupported(written.toString))
     val valueType = typeOf(descriptor.valueSerializer.snapshot)
     val keyType = Option(descriptor.userKeySerializer).fold(null: DataType)(keys => typeOf(keys.snapshot))
     val toKey = if (keyType == null) identity[Any](_) else converter(descriptor.userKeySerializer, keyType)

@@ -28,8 +28,8 @@ private final class OpenedFunction(
 /** Converts rows and keys for a JVM function. */
 private final class RowView(context: KeyedOperatorContext)
     extends FunctionTarget.View[UnsafeRow, UnsafeRow, Row, Row] {
-  private val toRow = CatalystTypeConverters.createToScalaConverter(context.inputSchema)
-  private val toKey = CatalystTypeConverters.createToScalaConverter(context.keySchema)
+  private val toRow = CatalystTypeConverters.createToScalaConverter(context.task.inputSchema)
+  private val toKey = CatalystTypeConverters.createToScalaConverter(context.task.keySchema)
 
   override def keyOf(row: UnsafeRow): UnsafeRow = context.keyOf(row)
   override def key(key: UnsafeRow): Row = toKey(key).asInstanceOf[Row]
@@ -38,7 +38,7 @@ private final class RowView(context: KeyedOperatorContext)
 
 /** Takes the rows that a JVM function emits. Spark moves the watermark by itself. */
 private final class RowOutput(context: KeyedOperatorContext) extends Output[Row] {
-  private val results = new ResultRows(context.spec)
+  private val results = new ResultRows(context.spec, context.task.text)
 
   override def collect(value: Row, timestamp: Long): Unit = context.collect(results.main(value))
   override def collect[X](tag: OutputTag[X], value: X, timestamp: Long): Unit =

@@ -11,8 +11,8 @@ import io.pillarbox.spark.worker.{ArrowBatchReader, Frame, PythonTaskFailure, Se
 import io.pillarbox.state.Namespace
 import io.pillarbox.timer.Timer
 import org.apache.arrow.vector.types.pojo.Schema
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
-import org.apache.spark.sql.catalyst.{InternalRow, ProjectingInternalRow}
 import org.apache.spark.sql.pillarbox.{SparkAdapter, UserFunction}
 import org.apache.spark.sql.types.StructType
 
@@ -56,19 +56,19 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
   override def open(context: KeyedOperatorContext): Unit = {
     this.context = context
     val rowSchema = functionSchema
-    view = viewOf(rowSchema)
+    view = SparkAdapter.view(inputSchema, rowSchema.fieldNames.map(inputSchema.fieldIndex).toSeq)
     wordOrdinal = if (context.isBatch) -1 else context.task.wordOrdinal
     worker = new KeyedWorker(factory.function, context.taskContext, context.count)
-    results = new ArrowBatchReader(arrow(context.resultSchema))
-    toResult = UnsafeProjection.create(context.resultSchema)
-    val ready = showingErrors(worker.open(initJson, arrow(rowSchema), arrow(context.resultSchema)))
+    results = new ArrowBatchReader(arrow(context.spec.output))
+    toResult = UnsafeProjection.create(context.spec.output)
+    val ready = showingErrors(worker.open(initJson, arrow(rowSchema), arrow(context.spec.output)))
     val declared = DeclaredState.fromReady(ready)
     val limits = FrameLimits.of(factory.form, declared, context.task.maxRowsPerBatch)
-    events = new FrameEvents(arrow(context.keySchema), arrow(rowSchema), limits, sendPart(0, _), shown)
+    events = new FrameEvents(arrow(context.task.keySchema), arrow(rowSchema), limits, sendPart(0, _), shown)
     // One by one, so that those before one that does not open are closed.
     declared.foreach(state => states :+= stateOf(state))
     states.zipWithIndex.foreach { case (state, i) => state.onMany(sendPart(1 + i, _), shown) }
-    val schemas = Seq(arrow(context.keySchema), arrow(rowSchema)) ++ states.map(_.cellSchema)
+    val schemas = Seq(arrow(context.task.keySchema), arrow(rowSchema)) ++ states.map(_.cellSchema)
     showingErrors(worker.sendSchemas(schemas))
   }
 
@@ -199,7 +199,7 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     events.settle()
     loadNewKeys()
     frameId += 1
-    val head = events.encode(frameId, reached, horizon, context.processingTime, flags | mode, endedKeys)
+    val head = events.encode(frameId, reached, horizon, context.task.batchTime, flags | mode, endedKeys)
     val frame = showingErrors(worker.exchange(head ++ cells() ++ events.listed, answer, part))
     applyUpdate(frame.body)
   }
@@ -271,16 +271,10 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     val times = Array.fill(n)(body.getLong)
     for (i <- 0 until n) {
       select(keyIndexes(i))
-      changeTimer(FrameEvents.kindOf(kinds(i)), isNew = ops(i) == 0, times(i))
+      val kind = FrameEvents.kindOf(kinds(i))
+      if (ops(i) == 0) context.timers.register(kind, Namespace.Void, times(i))
+      else context.timers.delete(kind, Namespace.Void, times(i))
     }
-  }
-
-  private def changeTimer(kind: TimeDomain, isNew: Boolean, time: Long): Unit = (kind, isNew) match {
-    case (TimeDomain.EVENT_TIME, true) => context.timers.registerEventTimeTimer(Namespace.Void, time)
-    case (TimeDomain.EVENT_TIME, false) => context.timers.deleteEventTimeTimer(Namespace.Void, time)
-    case (TimeDomain.PROCESSING_TIME, true) =>
-      context.timers.registerProcessingTimeTimer(Namespace.Void, time)
-    case (TimeDomain.PROCESSING_TIME, false) => context.timers.deleteProcessingTimeTimer(Namespace.Void, time)
   }
 
   private def select(keyIndex: Int): Unit =
@@ -307,25 +301,16 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
 
   /** The columns that the function gets. */
   private def functionSchema: StructType =
-    if (context.spec.inputs.isEmpty) context.inputSchema
-    else StructType(context.spec.inputs.map(context.inputSchema(_)))
+    if (context.spec.inputs.isEmpty) inputSchema else StructType(context.spec.inputs.map(inputSchema(_)))
 
-  private def viewOf(schema: StructType): InternalRow => InternalRow =
-    if (schema == context.inputSchema) identity
-    else {
-      val ordinals = schema.fieldNames.map(context.inputSchema.fieldIndex)
-      val view = ProjectingInternalRow(schema, ordinals.toIndexedSeq)
-      row => {
-        view.project(row)
-        view
-      }
+  private def inputSchema: StructType = context.task.inputSchema
+
+  private def initJson: String =
+    SessionStart.initJson(context.spec.json, context.task.text, context.taskContext) {
+      _.put("kind", "keyed")
+        .put("event_time", context.task.hasEventTime)
+        .put("time_sorted", context.spec.timeSorted): Unit
     }
-
-  private def initJson: String = SessionStart.initJson(context.spec.json, context.taskContext) {
-    _.put("kind", "keyed")
-      .put("event_time", context.hasEventTime)
-      .put("time_sorted", context.spec.timeSorted): Unit
-  }
 
   /** Translates errors of the user's function, so that they reach the driver with their own message. */
   private def showingErrors[T](body: => T): T =

@@ -46,15 +46,18 @@ private[pillarbox] final class ScanCompiler(session: SparkSession, spec: KeyedSp
   private def one(place: String, text: String, columns: Seq[Attribute]): Expression =
     resolve(place, Seq(text), columns) match {
       case Seq(named) => unaliased(named)
-      case several => throw KeyedErrors.scanExpression(spec.name, place, text, s"${several.size} columns")
+      case several => throw refused(place, text, s"${several.size} columns")
     }
 
   private def resolve(place: String, texts: Seq[String], columns: Seq[Attribute]): Seq[NamedExpression] =
     try expressions.resolve(texts, columns)
     catch {
-      case refused: RowExpressions.Refused =>
-        throw KeyedErrors.scanExpression(spec.name, place, refused.text, refused.what)
+      case refused: RowExpressions.Refused => throw this.refused(place, refused.text, refused.what)
     }
+
+  /** @param what the part that no row's values determine */
+  private def refused(place: String, text: String, what: String): IllegalArgumentException = KeyedErrors
+    .refused("SCAN_EXPRESSION", spec.name, "place" -> place, "expression" -> text, "what" -> what)
 
   private def unaliased(named: NamedExpression): Expression = named match {
     case alias: Alias => alias.child

@@ -60,7 +60,15 @@ private final class ScanTypes(
     val cast =
       if (known == SparkAdapter.asNullable(initials(i).dataType)) s"CAST(${column.init} AS ${found.sql})"
       else s"CAST(${column.update} AS ${known.sql})"
-    KeyedErrors.scanStateType(operator, column.name, column.update, known.sql, found.sql, cast)
+    KeyedErrors.refused(
+      "SCAN_STATE_TYPE",
+      operator,
+      "state" -> column.name,
+      "update" -> column.update,
+      "known" -> known.sql,
+      "found" -> found.sql,
+      "cast" -> cast
+    )
   }
 }
 

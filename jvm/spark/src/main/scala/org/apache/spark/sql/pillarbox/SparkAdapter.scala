@@ -4,12 +4,13 @@ import org.apache.arrow.memory.BufferAllocator
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.internal.config.SECRET_REDACTION_PATTERN
 import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Ascending, Attribute, Expression, SortOrder}
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, RepartitionByExpression, Sort}
 import org.apache.spark.sql.catalyst.util.{QuotingUtils, UnsafeRowUtils}
+import org.apache.spark.sql.catalyst.{InternalRow, ProjectingInternalRow}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.util.ArrowUtils
@@ -65,6 +66,12 @@ object SparkAdapter {
 
   def sqlConf(session: SparkSession): SQLConf = classicOf(session).sessionState.conf
 
+  /** The pattern of names whose values Spark hides. */
+  def redaction(conf: SQLConf): String = {
+    val setting = SECRET_REDACTION_PATTERN
+    conf.getConfString(setting.key, setting.defaultValueString)
+  }
+
   /**
    * Returns the rows of `plan`, partitioned as the input of a stateful operator is.
    *
@@ -82,6 +89,17 @@ object SparkAdapter {
     val sorted = Sort(columns.map(SortOrder(_, Ascending)), global = false, arranged)
     classic.Dataset.ofRows(classicOf(session), sorted).queryExecution.toRdd
   }
+
+  /** Returns a function that shows some columns of a row, valid until its next call. Single-threaded. */
+  def view(schema: StructType, ordinals: Seq[Int]): InternalRow => InternalRow =
+    if (ordinals == schema.indices) identity
+    else {
+      val view = ProjectingInternalRow(StructType(ordinals.map(schema(_))), ordinals.toIndexedSeq)
+      row => {
+        view.project(row)
+        view
+      }
+    }
 
   /** Returns the type with all parts nullable. */
   def asNullable(dataType: DataType): DataType = dataType.asNullable

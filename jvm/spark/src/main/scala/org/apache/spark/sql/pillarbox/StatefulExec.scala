@@ -21,20 +21,24 @@ import org.apache.spark.util.CollectionAccumulator
  */
 trait StatefulExec extends UnaryExecNode with StateStoreWriter with WatermarkSupport {
 
+  /** The values that the rules have filled in so far. */
+  def stream: StreamInfo
+
+  override final def stateInfo: Option[StatefulOperatorStateInfo] = stream.state
+  override final def eventTimeWatermarkForLateEvents: Option[Long] = stream.lateEvents
+  override final def eventTimeWatermarkForEviction: Option[Long] = stream.eviction
+
   /** Returns this node with the values of the mirror. */
-  protected def withState(
-      stateInfo: Option[StatefulOperatorStateInfo],
-      lateEvents: Option[Long],
-      eviction: Option[Long]
-  ): SparkPlan
+  protected def withStream(stream: StreamInfo): SparkPlan
+
+  /** The folder of this operator's state. */
+  protected def folder: Path = new Path(getStateInfo.checkpointLocation, getStateInfo.operatorId.toString)
 
   /**
    * Compares the checkpoint of an earlier run of the query with this one, before any data are touched, and
    * leaves a note for later ones. On the driver, once a run.
-   *
-   * @param folder the folder of this operator's state
    */
-  protected def checkCheckpoint(folder: Path, conf: Configuration): Unit
+  protected def checkCheckpoint(conf: Configuration): Unit
 
   /** The partitions whose tasks Spark has taken in this micro-batch. */
   protected def partitionsDone: Set[Int]
@@ -55,8 +59,7 @@ trait StatefulExec extends UnaryExecNode with StateStoreWriter with WatermarkSup
       batchId: Long,
       stateSchemaVersion: Int
   ): List[StateSchemaValidationResult] = {
-    val folder = new Path(getStateInfo.checkpointLocation, getStateInfo.operatorId.toString)
-    checkCheckpoint(folder, hadoopConf)
+    checkCheckpoint(hadoopConf)
     List(StateSchemaValidationResult(evolvedSchema = false, folder.toString))
   }
 
@@ -72,10 +75,12 @@ trait StatefulExec extends UnaryExecNode with StateStoreWriter with WatermarkSup
       val mirror = newMirror()
       rule.applyOrElse(mirror, identity[SparkPlan]) match {
         case filled: StreamingDeduplicateExec if filled ne mirror =>
-          val changed = withState(
-            filled.stateInfo,
-            filled.eventTimeWatermarkForLateEvents,
-            filled.eventTimeWatermarkForEviction
+          val changed = withStream(
+            StreamInfo(
+              filled.stateInfo,
+              filled.eventTimeWatermarkForLateEvents,
+              filled.eventTimeWatermarkForEviction
+            )
           )
           changed.copyTagsFrom(this)
           changed.mapChildren(_.transformDownWithPruning(cond, ruleId)(rule))
@@ -110,6 +115,23 @@ trait StatefulExec extends UnaryExecNode with StateStoreWriter with WatermarkSup
     eventTimeWatermarkForLateEvents,
     eventTimeWatermarkForEviction
   )
+}
+
+/**
+ * The values of a stateful node that `IncrementalExecution` fills in for a micro-batch.
+ *
+ * @param lateEvents the watermark in ms by which rows are late
+ * @param eviction the watermark in ms by which timers fire and state goes
+ */
+final case class StreamInfo(
+    state: Option[StatefulOperatorStateInfo] = None,
+    lateEvents: Option[Long] = None,
+    eviction: Option[Long] = None
+) {
+
+  /** The values as `explain()` shows them. */
+  def shown: Iterator[Any] = state.iterator ++ lateEvents.map(ms => s"lateEvents=$ms") ++
+    eviction.map(ms => s"eviction=$ms")
 }
 
 object StatefulExec {
