@@ -128,7 +128,7 @@ def test_with_batches_and_retries(spark: SparkSession, tmp_path: Path) -> None:
         ({"by": "k", "ordered": False}, "OPTION_NEEDS_OTHER"),
         ({"by": "k", "carry_over": True}, "OPTION_NEEDS_OTHER"),
         ({"by": "k", "engine": "python"}, "OPTION_NEEDS_JVM_ENGINE"),
-        ({"by": "m"}, "KEY_WITHOUT_EQUALITY"),
+        ({"by": "m"}, "NOT_COMPARABLE"),
         ({"by": "c"}, "KEY_COLLATION"),
     ],
 )

@@ -240,5 +240,5 @@ def test_every_metric_is_on_the_page_of_metrics() -> None:
 def test_every_setting_is_on_the_page_of_configuration_with_its_default() -> None:
     page = (ROOT / "docs/configuration.md").read_text("utf-8")
     settings = strings(r'"(spark\.pillarbox[^"]+)",\s+"([^"]+)"', "base/PillarboxConf.scala")
-    assert len(settings) == 3
+    assert len(settings) == 4
     assert [one for one in settings if f"- `{one[0]}` ({one[1]}): " not in page] == []

@@ -21,6 +21,7 @@ from pillarbox._async.python_operator import AsyncOperator
 from pillarbox._async.python_output import OutputBuilder
 from pillarbox._async.python_task import CallScope, PythonTask, run_task
 from pillarbox._base.functions import is_async
+from pillarbox._base.values import Values
 from pillarbox._driver.python_engine import positions
 
 X = t.StructType().add("x", "long")
@@ -293,7 +294,8 @@ def test_ids_of_calls_have_the_number_of_the_partition_that_is_in_the_rows():
 
     def run(*batches):
         scope = CallScope("op", in_stream=False)
-        return rows(run_task(shipped, options_for(), [0], ["x", "y"], scope, iter(batches)))
+        options = options_for()
+        return rows(run_task(shipped, options, [0], ["x", "y"], scope, Values(), iter(batches)))
 
     returns = t.StructType().add("y", "string")
     command = Command(own_id, True, False, None, None, X, returns, "own_id")

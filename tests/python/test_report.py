@@ -16,7 +16,8 @@ from pyspark.sql import SparkSession
 
 import pillarbox as pb
 from pillarbox._arrow.rows import RowReader
-from pillarbox._base.report import Report, parse, report_of, row_text
+from pillarbox._base.report import Report, parse, report_of
+from pillarbox._base.values import Values, key_text, row_text, use
 from pillarbox.errors import error
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -101,12 +102,19 @@ def test_what_spark_writes_behind_a_report_is_not_part_of_it(case: Any) -> None:
     assert parse(layout + behind) == parse(layout)
 
 
-@pytest.mark.parametrize("case", ROWS, ids=[case["sql"] for case in ROWS])
+@pytest.mark.parametrize("case", ROWS, ids=[f"{one['sql']} {one.get('show', '')}" for one in ROWS])
 def test_a_row_is_shown_as_the_golden_file_says(spark: SparkSession, case: Any) -> None:
     df = spark.sql(case["sql"])
     (batch,) = df.toArrow().to_batches()
     (row,) = RowReader(df.schema).read_each(batch)
-    assert row_text(row) == case["row"]
+    use(Values(case.get("show", True), case.get("redaction", Values.redaction)))
+    try:
+        assert row_text(row) == case["row"]
+        if "key" in case:
+            names = df.columns
+            assert key_text(row if len(names) > 1 else row[0], names) == case["key"]
+    finally:
+        use(Values())
 
 
 ODD = st.text(

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import importlib.resources
 import json
+from collections.abc import Callable
 from typing import Any
 
 # These end the process wherever they are raised, and never count as the failure of a row.
@@ -148,10 +149,10 @@ def error(condition: str, /, **parameters: Any) -> PillarboxError:
     return kind(condition, parameters)
 
 
-def shown(value: object, limit: int = 100) -> str:
+def shown(value: object, limit: int = 100, text_of: Callable[[object], str] = repr) -> str:
     """Return ``repr(value)`` for a message, at most ``limit`` characters. Never raises."""
     try:
-        text = repr(value)
+        text = text_of(value)
     except BaseException as problem:  # a user's object may raise even SystemExit
         text = f"<{type(value).__name__} whose repr failed: {type(problem).__name__}>"
     return text if len(text) <= limit else text[: limit - 1] + "…"

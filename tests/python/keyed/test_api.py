@@ -132,7 +132,7 @@ class Calls(pb.AsyncKeyedProcessFunction):
         ({"by": "x"}, "by names the column x, but there is only k, t, v, ts, m"),
         ({"by": []}, "by must be the name of a column"),
         ({"by": 5}, "by must be the name of a column"),
-        ({"by": "m"}, "key column m has the type map<string,int>"),
+        ({"by": "m"}, "by names the column m of type map<string,int>"),
         ({"timestamp": "x"}, "timestamp names the column x"),
         ({"timestamp": "t"}, "timestamp_millis"),
         ({"order_by": ["x"]}, "order_by names the column x"),

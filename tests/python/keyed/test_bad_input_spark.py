@@ -67,7 +67,7 @@ def test_a_key_column_that_is_missing_is_named_with_those_there_are(either: Data
 
 def test_a_map_is_no_key(either: DataFrame) -> None:
     mapped = either.withColumn("m", F.create_map("k", "v"))
-    with pytest.raises(pb.InvalidSchema, match=r"m has the type map<string,bigint>, whose values"):
+    with pytest.raises(pb.InvalidSchema, match="m of type map<string,bigint>, whose values"):
         mapped.transform(pb.process_keyed, Does(print), by="m", returns="x bigint")
     nested = either.withColumn("s", F.struct(F.create_map("k", "v")))
     with pytest.raises(pb.InvalidSchema, match="whose values can't be compared"):

@@ -77,7 +77,7 @@ def spec_for(**options: Any) -> dict[str, Any]:
     options.pop("resource", None)
     spec = options_for(**options).to_spec()
     task = {"partition": 3, "stage": 2, "attempt": 1, "task_attempt_id": 17}
-    return {**spec, "call_id_prefix": "query-3", "task": task, **extra}
+    return {**spec, "call_id_prefix": "query-3", "task": task, "values": {}, **extra}
 
 
 class Worker:

@@ -111,6 +111,7 @@ class Keyed:
             "event_time": True,
             "time_sorted": False,
             "blocked_loop_ms": 5000,
+            "values": {},
         }
         self.init_frame({**defaults, "task": task, **spec}, command.dumps())
         kind, body = self.receive()

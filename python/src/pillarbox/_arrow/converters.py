@@ -20,8 +20,9 @@ from typing import Any
 from pyspark.sql import types as t
 
 from .._base.spark_versions import sql_type
-from ..errors import EXITS, PillarboxError, error, shown
-from .fields import Getters, Place, fields_of, items_of
+from .._base.values import shown_value
+from ..errors import EXITS, PillarboxError, error
+from .fields import Getters, Place, fields_of, items_of, names_in
 
 Converter = Callable[[Any], Any]
 
@@ -33,13 +34,15 @@ class _Refused(Exception):
     """A value that doesn't fit; it becomes a ResultTypeMismatch with the column's path."""
 
 
-def mismatch(place: Place, expected: str, value: object) -> PillarboxError:
-    """Return the error for a value that can't be at ``place``."""
+def mismatch(
+    place: Place, data_type: t.DataType, value: object, expected: str | None = None
+) -> PillarboxError:
+    """Return the error for a value that can't be at ``place``, where ``data_type`` is expected."""
     return error(
         place.error,
         column=place.path,
-        expected=expected,
-        value=shown(value),
+        expected=expected or data_type.simpleString(),
+        value=shown_value(value, (*place.names, *names_in(data_type))),
         found=type(value).__name__,
     )
 
@@ -50,7 +53,6 @@ def converter(data_type: t.DataType, nullable: bool, place: Place) -> Converter:
     It raises ``ResultTypeMismatch`` naming the place (``address.city``, ``tags[]``, ``m{key}``).
     """
     convert = _nested(data_type, place) or _leaf(data_type)
-    expected = data_type.simpleString()
 
     def checked(value: Any) -> Any:
         if value is None:
@@ -64,18 +66,18 @@ def converter(data_type: t.DataType, nullable: bool, place: Place) -> Converter:
         except (_Refused, TypeError, ValueError, OverflowError, decimal.InvalidOperation) as no:
             if isinstance(no, PillarboxError):
                 raise
-            raise mismatch(place, expected, value) from None
+            raise mismatch(place, data_type, value) from None
         except EXITS:
             raise
         except BaseException as broken:  # raised by the value's own methods
-            raise mismatch(place, expected, value) from broken
+            raise mismatch(place, data_type, value) from broken
 
     return checked
 
 
 def null_mismatch(place: Place, data_type: t.DataType) -> PillarboxError:
     """Return the error for a null where none can be."""
-    return mismatch(place, f"{data_type.simpleString()} and not null", None)
+    return mismatch(place, data_type, None, f"{data_type.simpleString()} and not null")
 
 
 def _require(fits: bool) -> None:
@@ -298,7 +300,7 @@ def struct_fields(data_type: t.StructType, place: Place) -> Callable[[Any], Sequ
 
     It raises ``ResultTypeMismatch`` for anything but a struct of these fields.
     """
-    names, expected = data_type.names, data_type.simpleString()
+    names = data_type.names
     getters = Getters(names)
 
     def in_order(value: Any) -> Sequence[Any]:
@@ -310,7 +312,7 @@ def struct_fields(data_type: t.StructType, place: Place) -> Callable[[Any], Sequ
             return named
         values = items_of(value, len(names))
         if values is None:
-            raise mismatch(place, expected, value)
+            raise mismatch(place, data_type, value)
         return values
 
     return in_order

@@ -8,24 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
 
 from pyspark.sql import types as t
 
 from .._base.spark_versions import sql_type
 from ..errors import error, shown
 
-_TOKEN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|(\w+)|(\S))")
-
-
-class _Token(NamedTuple):
-    """A token. Three of the fields are None."""
-
-    quoted: str | None
-    literal: str | None
-    word: str | None
-    symbol: str | None
-
+_TOKEN = re.compile(
+    r"`(?P<quoted>(?:[^`]|``)+)`"
+    r"|(?P<literal>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|(?P<word>\w+)|(?P<symbol>\S)"
+)
 
 _ATOMIC: dict[str, Callable[[], t.DataType]] = {
     "boolean": t.BooleanType,
@@ -90,8 +82,8 @@ class _Parser:
     """A recursive-descent parser of one string."""
 
     def __init__(self, text: str) -> None:
-        matches = (match for match in _TOKEN.finditer(text) if match.group().strip())
-        self._tokens = [_Token(*match.groups()) for match in matches]
+        # The kind and text of each token.
+        self._tokens = [(one.lastgroup, one[one.lastgroup or 0]) for one in _TOKEN.finditer(text)]
         self._next = 0
 
     def read(self) -> t.DataType:
@@ -104,13 +96,13 @@ class _Parser:
 
     def _starts_with_column(self) -> bool:
         """Return True for a name and a type; a type alone is one word, or continues in brackets."""
-        if self._tokens[0].quoted is not None:
+        if self._tokens[0][0] == "quoted":
             return True
         if len(self._tokens) < 2 or self._word_at(0) == "interval":
             return len(self._tokens) > 1 and self._word_at(1) in _ATOMIC
         if self._word_at(1) == "collate":
             return False
-        return self._word_at(1) is not None or self._symbol_at(1) == ":"
+        return self._word_at(1) is not None or self._tokens[1] == ("symbol", ":")
 
     def _columns(self, end: str) -> t.StructType:
         fields = [self._column()]
@@ -124,12 +116,12 @@ class _Parser:
         name = self._name()
         self._take(":")
         kind, nullable = self._type(), True
-        if self._take_word("not"):
-            if not self._take_word("null"):
+        if self._take("not"):
+            if not self._take("null"):
                 raise _Malformed("NOT must be followed by NULL")
             nullable = False
         metadata = {}
-        if self._take_word("comment"):
+        if self._take("comment"):
             metadata["comment"] = self._literal()
         return t.StructField(name, kind, nullable, metadata)
 
@@ -150,7 +142,7 @@ class _Parser:
         return self._nested(word)
 
     def _string_or(self, kind: t.DataType) -> t.DataType:
-        if isinstance(kind, t.StringType) and self._take_word("collate"):
+        if isinstance(kind, t.StringType) and self._take("collate"):
             return t.StringType(self._name())
         return kind
 
@@ -175,7 +167,7 @@ class _Parser:
         start = self._word()
         if start not in _UNITS:
             raise _Malformed(f"intervals of {start} are not supported")
-        end = self._word() if self._take_word("to") else start
+        end = self._word() if self._take("to") else start
         return t.DayTimeIntervalType(_UNITS[start], _UNITS.get(end, 3))
 
     def _numbers(self) -> tuple[int, ...]:
@@ -188,25 +180,23 @@ class _Parser:
             raise _Malformed("')' is missing")
         return tuple(numbers)
 
-    def _token(self) -> _Token:
+    def _token(self) -> tuple[str | None, str]:
         if self._next == len(self._tokens):
             raise _Malformed("it ends too early")
         self._next += 1
         return self._tokens[self._next - 1]
 
     def _name(self) -> str:
-        token = self._token()
-        if token.quoted is not None:
-            return token.quoted.replace("``", "`")
-        if token.word is None:
-            raise _Malformed(f"{token.literal or token.symbol!r} is not a name")
-        return token.word
+        kind, text = self._token()
+        if kind not in ("quoted", "word"):
+            raise _Malformed(f"{text!r} is not a name")
+        return text.replace("``", "`")
 
     def _literal(self) -> str:
-        literal = self._token().literal
-        if literal is None:
+        kind, text = self._token()
+        if kind != "literal":
             raise _Malformed("COMMENT must be followed by a quoted text")
-        return literal[1:-1]
+        return text[1:-1]
 
     def _word(self) -> str:
         word = self._word_at(self._next)
@@ -216,23 +206,15 @@ class _Parser:
         return word
 
     def _word_at(self, index: int) -> str | None:
-        word = self._tokens[index].word if index < len(self._tokens) else None
-        return word.lower() if word is not None else None
+        kind, text = self._tokens[index] if index < len(self._tokens) else (None, "")
+        return text.lower() if kind == "word" else None
 
-    def _symbol_at(self, index: int) -> str | None:
-        return self._tokens[index].symbol if index < len(self._tokens) else None
-
-    def _take(self, symbol: str) -> bool:
-        taken = self._symbol_at(self._next) == symbol
-        self._next += taken
-        return taken
-
-    def _take_word(self, word: str) -> bool:
-        taken = self._word_at(self._next) == word
+    def _take(self, wanted: str) -> bool:
+        """Take the next token if it is the symbol or the word that is ``wanted``."""
+        kind, text = self._tokens[self._next] if self._next < len(self._tokens) else (None, "")
+        taken = kind in ("symbol", "word") and text.lower() == wanted
         self._next += taken
         return taken
 
     def _text(self) -> str:
-        if self._next >= len(self._tokens):
-            return "the end"
-        return next(part for part in self._tokens[self._next] if part is not None)
+        return self._tokens[self._next][1] if self._next < len(self._tokens) else "the end"

@@ -10,12 +10,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
 from pyspark.sql import Row
+from pyspark.sql import types as t
 
 from .._base.names import is_nearly, nearest
+from .._base.values import shown_value
 from ..errors import PillarboxError, error, shown
 
 
@@ -23,20 +26,40 @@ from ..errors import PillarboxError, error, shown
 class Place:
     """The place of a value: its path in messages, and the error for a value that doesn't fit.
 
-    In a ``lenient`` place keys that are no fields are left out.
+    In a ``lenient`` place keys that are no fields are left out. ``within`` are the names on the
+    path, where it has more than one.
     """
 
     path: str = ""
     error: str = "RESULT_TYPE_MISMATCH"
     lenient: bool = False
+    within: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns and fields on the path."""
+        return self.within or ((self.path,) if self.path else ())
 
     def inside(self, step: str) -> Place:
         """Return the place of a part of a value here, such as ``[]``."""
-        return dataclasses.replace(self, path=self.path + step)
+        return dataclasses.replace(self, path=self.path + step, within=self.names)
 
     def field(self, name: str) -> Place:
         """Return the place of a field of a struct here."""
-        return dataclasses.replace(self, path=f"{self.path}.{name}" if self.path else name)
+        path = f"{self.path}.{name}" if self.path else name
+        return dataclasses.replace(self, path=path, within=(*self.names, name))
+
+
+def names_in(data_type: t.DataType) -> list[str]:
+    """Return the names of all fields in a type, at any depth."""
+    if isinstance(data_type, t.StructType):
+        inner = [names_in(field.dataType) for field in data_type.fields]
+        return [*data_type.names, *chain.from_iterable(inner)]
+    if isinstance(data_type, t.ArrayType):
+        return names_in(data_type.elementType)
+    if isinstance(data_type, t.MapType):
+        return names_in(data_type.keyType) + names_in(data_type.valueType)
+    return names_in(data_type.sqlType()) if isinstance(data_type, t.UserDefinedType) else []
 
 
 def is_model(kind: type) -> bool:
@@ -102,7 +125,7 @@ def fields_of(value: Any, names: Sequence[str], place: Place) -> list[Any] | Non
     if isinstance(value, Row) and len(named) < len(value.__fields__):
         names_of_row = value.__fields__
         key = next(name for at, name in enumerate(names_of_row) if name in names_of_row[:at])
-        raise error("FIELD_TWICE", key=key, value=shown(value))
+        raise error("FIELD_TWICE", key=key, value=shown_value(value, (*place.names, *names)))
     missing = [name for name in names if name not in named]
     unknown = [key for key in named if key not in names]
     for key in unknown:
@@ -141,6 +164,6 @@ def _unknown(
         place=_named(place),
         nearest=nearest(str(key), missing or names) or "none",
         columns=", ".join(names),
-        value=shown(value),
+        value=shown_value(value, (*place.names, *names)),
         found=type(value).__name__,
     )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
+
+T = TypeVar("T")
 
 ARROWS_MOST = 2**31 - 2  # the largest offset of Arrow
 
@@ -23,7 +25,6 @@ class FrameSize:
 
     @staticmethod
     def of(spec: dict[str, Any]) -> FrameSize:
-        """Return the bounds of a spec."""
         return FrameSize(**spec["frame_bytes"]) if "frame_bytes" in spec else FrameSize()
 
 
@@ -58,26 +59,33 @@ def cut(
 
     Raises ``TooLarge`` if an item is larger than a batch may be.
     """
-    return list(_cut(0, count, build, size)) if count else []
-
-
-def _cut(
-    start: int, stop: int, build: Callable[[int, int], pa.RecordBatch], size: FrameSize
-) -> Iterator[pa.RecordBatch]:
-    try:
-        batch = build(start, stop)
-    except TooMuch:
-        if stop - start == 1:
-            raise TooLarge(start, ARROWS_MOST + 1) from None
-        middle = (start + stop) // 2
-        yield from _cut(start, middle, build, size)
-        yield from _cut(middle, stop, build, size)
-    else:
+    pieces = []
+    for start, _, batch in halves(0, count, build) if count else ():
+        if batch is None:
+            raise TooLarge(start, ARROWS_MOST + 1)
         for first, last in spans(batch, range(len(batch) + 1), size):
             piece = batch.slice(first, last - first)
             if piece.nbytes > size.most:
                 raise TooLarge(start + first, piece.nbytes)
-            yield piece
+            pieces.append(piece)
+    return pieces
+
+
+def halves(
+    start: int, stop: int, build: Callable[[int, int], T]
+) -> Iterator[tuple[int, int, T | None]]:
+    """Yield the parts that Arrow can hold, with their bounds; None for an item that it can't."""
+    try:
+        built = build(start, stop)
+    except TooMuch:
+        if stop - start == 1:
+            yield start, stop, None
+            return
+        middle = (start + stop) // 2
+        yield from halves(start, middle, build)
+        yield from halves(middle, stop, build)
+    else:
+        yield start, stop, built
 
 
 def spans(

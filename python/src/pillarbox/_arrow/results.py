@@ -12,10 +12,11 @@ import pyarrow as pa
 from pyspark.sql import types as t
 
 from .._base.failures import kind_of, message_of
-from ..errors import EXITS, PillarboxError, error, shown
+from .._base.values import shown_cause, shown_value
+from ..errors import EXITS, PillarboxError, error
 from .converters import converter, mismatch, null_mismatch
-from .fields import Getters, Place, as_mapping, fields_of, items_of
-from .pieces import ARROWS_MOST, FrameSize, TooMuch, array_of, spans
+from .fields import Getters, Place, as_mapping, fields_of, items_of, names_in
+from .pieces import ARROWS_MOST, FrameSize, TooMuch, array_of, halves, spans
 from .writers import list_writer
 
 NO_MATCH = -1
@@ -53,6 +54,7 @@ class ResultEncoder:
         self._explode = explode
         place = Place(lenient=True)
         self._to_values = _alone if bare else row_shape(returns, place)
+        self._names = names_in(returns)
         self._nulls = (None,) * len(returns.fields)
         self._required = next((field for field in returns.fields if not field.nullable), None)
         self._columns = [
@@ -84,30 +86,23 @@ class ResultEncoder:
 
         An answer that is too large for any batch is a mismatch.
         """
-        yield from self._pieces(answers, 0, len(answers), size)
-
-    def _pieces(
-        self, answers: Sequence[Any], start: int, stop: int, size: FrameSize
-    ) -> Iterator[tuple[int, int, Encoded]]:
-        try:
-            encoded = self.encode(answers[start:stop])
-        except TooMuch:
-            if stop - start == 1:
+        parts = halves(0, len(answers), lambda start, stop: self.encode(answers[start:stop]))
+        for start, stop, encoded in parts:
+            if encoded is None:
                 yield start, stop, self._too_large(ARROWS_MOST + 1, size)
-                return
-            middle = (start + stop) // 2
-            yield from self._pieces(answers, start, middle, size)
-            yield from self._pieces(answers, middle, stop, size)
-            return
-        if encoded.batch.nbytes <= size.cut:
-            yield start, stop, encoded
-            return
+            elif encoded.batch.nbytes <= size.cut:
+                yield start, stop, encoded
+            else:
+                for first, last, piece in self._spans(encoded, size):
+                    yield start + first, start + last, piece
+
+    def _spans(self, encoded: Encoded, size: FrameSize) -> Iterator[tuple[int, int, Encoded]]:
         bounds = list(accumulate((max(count, 0) for count in encoded.counts), initial=0))
         for first, last in spans(encoded.batch, bounds, size):
             piece = encoded.part(first, last, bounds)
             if piece.batch.nbytes > size.most:
                 piece = self._too_large(piece.batch.nbytes, size)
-            yield start + first, start + last, piece
+            yield first, last, piece
 
     def _too_large(self, found: int, size: FrameSize) -> Encoded:
         nothing = self._schema.empty_table().to_batches()
@@ -137,7 +132,7 @@ class ResultEncoder:
         if isinstance(problem, PillarboxError):
             return problem
         advice = f"Reading it failed with {kind_of(problem)}: {message_of(problem)}"
-        refused = wrong_shape(_expected(self._schema.names), answer, advice)
+        refused = wrong_shape(_expected(self._schema.names), answer, advice, self._names)
         refused.__cause__ = problem
         return refused
 
@@ -148,7 +143,8 @@ class ResultEncoder:
             rows.append(self._to_values(answer))
             return 1
         if not isinstance(answer, list):
-            raise wrong_shape("a list of rows, as explode=True", answer, "Return [] for no row.")
+            expected = "a list of rows, as explode=True"
+            raise wrong_shape(expected, answer, "Return [] for no row.", self._names)
         new = [self._nulls if one is None else self._to_values(one) for one in answer]
         rows.extend(new)
         return len(new)
@@ -192,7 +188,7 @@ class _Column:
     def __init__(self, spark: t.StructField, arrow: pa.Field, place: Place) -> None:
         self.convert = converter(spark.dataType, spark.nullable, place)
         self.array = list_writer(spark.dataType, arrow.type, place, spark.nullable)
-        self._expected = spark.dataType.simpleString()
+        self._data_type = spark.dataType
         self._place = place
         self._type = arrow.type
 
@@ -206,7 +202,8 @@ class _Column:
         except pa.ArrowCapacityError as refusal:
             raise too_large(ARROWS_MOST + 1, FrameSize()) from refusal
         except BaseException as refusal:
-            raise mismatch(self._place, self._expected, value) from refusal
+            cause = shown_cause(refusal, (*self._place.names, *names_in(self._data_type)))
+            raise mismatch(self._place, self._data_type, value) from cause
         return converted
 
     def converted(self, values: Sequence[Any]) -> pa.Array:
@@ -214,16 +211,18 @@ class _Column:
 
 
 def too_large(found: int, size: FrameSize) -> PillarboxError:
-    """Return RESULT_TOO_LARGE for an answer of ``found`` bytes."""
     return error("RESULT_TOO_LARGE", size=f"{found:,} bytes", limit=f"{size.most:,} bytes")
 
 
-def wrong_shape(expected: str, answer: object, advice: str) -> PillarboxError:
-    """Return RESULT_SHAPE_MISMATCH for an answer of another shape than ``expected``."""
+def wrong_shape(expected: str, answer: object, advice: str, names: Sequence[str]) -> PillarboxError:
+    """Return RESULT_SHAPE_MISMATCH for an answer of another shape than ``expected``.
+
+    ``names`` are those of all columns and fields that it is for.
+    """
     return error(
         "RESULT_SHAPE_MISMATCH",
         expected=expected,
-        value=shown(answer),
+        value=shown_value(answer, names),
         found=type(answer).__name__,
         advice=advice,
     )
@@ -239,11 +238,12 @@ def _alone(answer: Any) -> Sequence[Any]:
 
 def row_shape(returns: t.StructType, place: Place) -> Callable[[Any], Sequence[Any]]:
     """Return a function from one answer (not None) to its values in the order of ``returns``."""
-    many = _many_columns(returns.names, place)
+    many = _many_columns(returns, place)
     return many if len(returns.fields) > 1 else _one_column(returns.fields[0], many)
 
 
-def _many_columns(names: list[str], place: Place) -> Callable[[Any], Sequence[Any]]:
+def _many_columns(returns: t.StructType, place: Place) -> Callable[[Any], Sequence[Any]]:
+    names = returns.names
     all_of = itemgetter(*names) if len(names) > 1 else lambda answer: (answer[names[0]],)
     expected = _expected(names)
     getters = Getters(names)
@@ -263,10 +263,11 @@ def _many_columns(names: list[str], place: Place) -> Callable[[Any], Sequence[An
         if named is not None:
             return named
         if as_mapping(answer) is not None:
-            raise wrong_shape(expected, answer, "None of its names is a column of returns.")
+            advice = "None of its names is a column of returns."
+            raise wrong_shape(expected, answer, advice, names_in(returns))
         items = items_of(answer, len(names))
         if items is None:
-            raise wrong_shape(expected, answer, _advice(answer, place))
+            raise wrong_shape(expected, answer, _advice(answer, place), names_in(returns))
         return items
 
     return values

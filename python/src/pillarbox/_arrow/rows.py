@@ -6,12 +6,14 @@ import pyarrow as pa
 from pyspark.sql.types import Row, StructField, StructType
 
 from .._base.failures import Failure, final_failure, kind_of, message_of
-from ..errors import EXITS, PillarboxError, error, shown
+from .._base.values import Masked, Names, row_text, shown_cause, shown_reason, shown_value
+from ..errors import EXITS, PillarboxError, error
+from .fields import names_in
 from .readers import column_reader
 from .row_class import row_class
 
 
-class Unreadable:
+class Unreadable(Masked):
     """A row with a value that Python can't represent. Its repr shows the other values."""
 
     __slots__ = ("_parameters", "_text")
@@ -20,14 +22,16 @@ class Unreadable:
         self._parameters = parameters
         self._text = text
 
-    def error(self, condition: str = "INPUT_NOT_READABLE", **more: str) -> PillarboxError:
-        """Return the error that names the column."""
-        row = self._text.removeprefix("Row(").removesuffix(")")
-        return error(condition, row=row, **self._parameters, **more)
+    def error(
+        self, condition: str = "INPUT_NOT_READABLE", names: Names = (), **more: str
+    ) -> PillarboxError:
+        """Return the error that names the column; ``names`` are those of what holds the row."""
+        told = {**self._parameters, **more}
+        told["reason"] = shown_reason(told["reason"], names)
+        return error(condition, row=row_text(self), **told)
 
     @property
     def failure(self) -> Failure:
-        """The failure of a call for the row."""
         return final_failure(self.error())
 
     def __repr__(self) -> str:
@@ -43,7 +47,6 @@ class RowReader:
         self._readers = [column_reader(column.dataType) for column in schema.fields]
 
     def read(self, batch: pa.RecordBatch) -> list[Row]:
-        """Return all rows of ``batch``."""
         new, make = tuple.__new__, self._make
         if not self._readers:
             return [new(make) for _ in range(batch.num_rows)]
@@ -61,7 +64,7 @@ class RowReader:
         except BaseException as problem:
             for row in self.read_each(batch):
                 if isinstance(row, Unreadable):
-                    raise row.error() from problem
+                    raise row.error() from shown_cause(problem, names_in(self._schema))
             raise
 
     def read_each(self, batch: pa.RecordBatch) -> list[Row | Unreadable]:
@@ -81,7 +84,7 @@ class RowReader:
         parameters = None
         for column, reader, values in zip(self._schema, self._readers, row.columns, strict=True):
             try:
-                text = shown(reader(values)[0])
+                text = shown_value(reader(values)[0], [column.name])
             except EXITS:
                 raise
             except BaseException as problem:
@@ -93,9 +96,10 @@ class RowReader:
 
 
 def _not_readable(column: StructField, problem: BaseException) -> dict[str, str]:
+    names = [column.name, *names_in(column.dataType)]
     return {
         "column": column.name,
         "data_type": column.dataType.simpleString(),
         "kind": kind_of(problem),
-        "reason": message_of(problem),
+        "reason": shown_reason(message_of(problem), names),
     }

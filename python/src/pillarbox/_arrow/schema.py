@@ -81,7 +81,6 @@ def check_type(data_type: DataType, column: str, place: str) -> None:
 
 
 def is_case_sensitive(spark: SparkSession) -> bool:
-    """Return the session's setting spark.sql.caseSensitive."""
     return str(spark.conf.get("spark.sql.caseSensitive")).strip().lower() == "true"
 
 

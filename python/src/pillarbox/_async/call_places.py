@@ -65,7 +65,6 @@ class CallPlaces:
             self._line.pop(key, None)
 
     def clear(self) -> None:
-        """Remove all calls from the queue."""
         self._line.clear()
 
     def _may_start(self, element_id: int) -> bool:

@@ -42,7 +42,6 @@ class RunningCall:
         self.cancelled = False
 
     def ids(self) -> list[str]:
-        """Return the id of each element."""
         if self.names is not None:
             return list(self.names)
         return [f"{self.site.prefix}-{one}" for one in self.elements]

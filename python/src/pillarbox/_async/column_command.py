@@ -5,35 +5,18 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
-from .._base.functions import pickled
 from ..errors import error
-from ..retry import Retry
 from .command import Command
 
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
 
-
-@dataclass(frozen=True)
-class ColumnCommand:
+class ColumnCommand(Command):
     """The Python part of an ``async_udf``, which is pickled once.
 
     Only the task knows the types of the columns, and which of them are given by name.
     """
-
-    function: Callable[..., Any]
-    is_async: bool
-    resource: Callable[[], Any] | None
-    retry: Retry | None
-    returns: StructType
-    name: str
-
-    def dumps(self) -> bytes:
-        """Cloudpickle it. Raises ``InvalidFunction`` (NOT_PICKLABLE) naming the function."""
-        return pickled(self, self.name)
 
     def for_task(self, spec: dict[str, Any]) -> Command:
         """Return the command of a task whose spec names the arguments, "" for those without a name.
@@ -47,16 +30,9 @@ class ColumnCommand:
         places = len(names) - len(by_name)
         has_resource = self.resource is not None
         check_arguments(self.function, self.name, has_resource, places, by_name)
-        return Command(
-            function=_of_row(self.function, places, by_name),
-            is_async=self.is_async,
-            is_batch=False,
-            resource=self.resource,
-            retry=self.retry,
-            input_schema=StructType.fromJson(json.loads(spec["input_schema"])),
-            returns=self.returns,
-            name=self.name,
-        )
+        schema = StructType.fromJson(json.loads(spec["input_schema"]))
+        function = _of_row(self.function, places, by_name)
+        return replace(self, function=function, input_schema=schema)
 
 
 def _of_row(

@@ -22,7 +22,8 @@ from .._base.failures import (
     users_traceback,
 )
 from .._base.functions import name_of
-from ..errors import EXITS, PillarboxError, error, shown
+from .._base.values import Names, shown_value
+from ..errors import EXITS, PillarboxError, error
 from ..retry import NotRetryable, Retry, RetryAfter, http_status
 
 # The kinds of failures that are no exceptions. A refused result is always retried.
@@ -49,8 +50,11 @@ def describe(problem: BaseException, retry: Retry | None) -> Failure:
         return _of_predicate("retry.on", retry and retry.on, broken)
 
 
-def refused_result(answer: Any, predicate: Callable[[Any], bool]) -> Failure | None:
-    """Return the failure of an answer that ``retry.if_result`` refuses; None if it is accepted."""
+def refused_result(answer: Any, predicate: Callable[[Any], bool], names: Names) -> Failure | None:
+    """Return the failure of an answer that ``retry.if_result`` refuses; None if it is accepted.
+
+    ``names`` are those of all columns and fields that the answer is for.
+    """
     try:
         if not _says(predicate, answer, "retry.if_result"):
             return None
@@ -58,7 +62,7 @@ def refused_result(answer: Any, predicate: Callable[[Any], bool]) -> Failure | N
         raise
     except BaseException as broken:
         return _of_predicate("retry.if_result", predicate, broken)
-    message = f"retry.if_result refused the result {shown(answer)}"
+    message = f"retry.if_result refused the result {shown_value(answer, names)}"
     return Failure(RESULT_REFUSED, message, retryable=True, on_result=True)
 
 

@@ -75,7 +75,6 @@ async def _done(result: Any) -> None:
 
 
 def invoke(argument: Any, function: AsyncFunction) -> Any:
-    """Call an open function."""
     return function.invoke(argument)
 
 

@@ -87,7 +87,6 @@ class AsyncOperator(Attempts[Element]):
         self._guarded(self._fill)
 
     def feed(self, batch: pa.RecordBatch) -> None:
-        """Add input."""
         self._asked = False
         self._waiting.append((batch, 0))
         self._rows_waiting += batch.num_rows

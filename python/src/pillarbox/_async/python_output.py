@@ -12,8 +12,9 @@ from .._arrow.pieces import FrameSize
 from .._arrow.results import NO_MATCH, Encoded, ResultEncoder
 from .._arrow.schema import ERROR_TYPE
 from .._base.failures import Failure, final_failure
-from .._base.report import Reported, report_of_call, row_text
+from .._base.report import Reported, report_of_call
 from .._base.spark_versions import in_utc
+from .._base.values import row_text
 from .command import Command
 from .options import AsyncOptions
 from .python_operator import Element
@@ -139,7 +140,6 @@ class OutputBuffer:
             self._timer = self._loop.call_later(_CHUNK_WAIT_S, self.flush)
 
     def flush(self) -> None:
-        """Send the collected elements."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

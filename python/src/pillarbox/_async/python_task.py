@@ -19,6 +19,7 @@ import pyarrow as pa
 from .._arrow.rows import RowReader
 from .._base.report import Report, Reported, report_of
 from .._base.spark_versions import in_utc
+from .._base.values import Values, use
 from ..errors import WorkerFailed
 from .calls import CallSite
 from .command import Command, Shipped
@@ -61,12 +62,14 @@ def run_task(
     input_columns: list[int],
     names: list[str],
     scope: CallScope,
+    values: Values,
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Yield the output of a task for the partitions it reads.
 
     The last column of ``batches`` is the number of the partition, which outputs leave out.
     """
+    use(values)
     first = next((batch for batch in batches if batch.num_rows), None)
     if first is None:
         return

@@ -8,7 +8,8 @@ from typing import Any
 
 from .._base.failures import kind_of, message_of
 from .._base.functions import name_of
-from ..errors import PillarboxError, error, shown
+from .._base.values import shown_value
+from ..errors import PillarboxError, error
 from .call_context import CallContext
 
 
@@ -70,7 +71,7 @@ class OpenResource:
         raise error(
             "RESOURCE_NOT_CONTEXT_MANAGER",
             resource=name_of(self._factory),
-            value=shown(manager),
+            value=shown_value(manager),
             found=type(manager).__name__,
         )
 

@@ -12,9 +12,11 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
+from .._arrow.fields import names_in
 from .._arrow.rows import Unreadable
 from .._base.failures import Failure
-from ..errors import EXITS, error, shown
+from .._base.values import shown_value
+from ..errors import EXITS, error
 from .call_context import CallContext
 from .calls import CURRENT, CallSite, RunningCall
 from .command import Command
@@ -55,6 +57,7 @@ class CallRunner:
         self._site = site
         self._retry = command.retry
         self._refuses = command.retry.if_result if command.retry else None
+        self._returned = names_in(command.returns)
         self._last_attempt = command.retry.max_attempts if command.retry else 1
         call_context = call_context or CallContext()
         self._context, self._decimals = call_context.context, call_context.decimals
@@ -208,7 +211,7 @@ class CallRunner:
         raise error(
             "RESULT_SHAPE_MISMATCH",
             expected=f"a list of {expected} results, one a row, in the order of the rows",
-            value=shown(answers),
+            value=shown_value(answers, self._returned),
             found=type(answers).__name__ + size,
             advice="With batch_size, use None for a row without a match.",
         )
@@ -229,7 +232,7 @@ class CallRunner:
     def _is_refused(self, call: RunningCall, key: tuple[int, int], answer: Any) -> bool:
         if self._refuses is None or key[1] >= self._last_attempt:
             return False
-        refusal = refused_result(answer, self._refuses)
+        refusal = refused_result(answer, self._refuses, self._returned)
         if refusal is not None:
             self._fail(call, key, refusal)
         return refusal is not None

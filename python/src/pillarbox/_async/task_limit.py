@@ -25,10 +25,8 @@ class TaskLimit:
         return None if self._calls >= self._most else max(self._next_s - now_s, 0.0)
 
     def begin(self, now_s: float) -> None:
-        """Called when a call begins."""
         self._calls += 1
         self._next_s = max(self._next_s, now_s) + self._interval_s
 
     def end(self) -> None:
-        """Called when a call has ended."""
         self._calls -= 1

@@ -62,7 +62,6 @@ def check_choice(option: str, value: object, choices: Any) -> None:
 
 
 def check_flag(option: str, value: object) -> None:
-    """Accept True or False."""
     check(isinstance(value, bool), option, "True or False", value, True)
 
 

@@ -105,7 +105,6 @@ def final_failure(problem: BaseException) -> Failure:
 
 
 def failure(problem: BaseException, retryable: bool) -> Failure:
-    """Return ``problem`` as a failure."""
     return Failure(kind_of(problem), message_of(problem), users_traceback(problem), retryable)
 
 

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ..errors import CATALOGUE, EXITS, PillarboxError, error, shown
+from ..errors import CATALOGUE, EXITS, PillarboxError, error
 from .failures import Failure, exit_error, kind_of, message_of, users_traceback
 
 _HEAD, _MESSAGE, _VALUE, _NAME = 400, 250, 200, 100  # the longest of each, in characters of JSON
@@ -86,7 +86,6 @@ class Report:
         return json.dumps(told)
 
     def to_error(self) -> PillarboxError:
-        """Return the error that the report describes."""
         return PillarboxError._reported(self.type, self.__dict__)
 
     def to_raise(self) -> PillarboxError:
@@ -228,14 +227,6 @@ def report_of_call(
         attempts=attempts,
         elapsed_ms=elapsed_ms,
     )
-
-
-def row_text(row: object) -> str:
-    """Return ``column=value, ...``, at most 200 characters. `PythonText.scala` does the same."""
-    text = shown(row, 10_000)
-    if text.startswith("Row(") and text.endswith(")"):
-        text = text[4:-1]
-    return text if len(text) <= _VALUE else text[: _VALUE - 1] + "…"
 
 
 def _text_of(problem: PillarboxError) -> str:

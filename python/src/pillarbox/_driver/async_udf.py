@@ -305,13 +305,17 @@ class AsyncUdf:
         return self._made[1]
 
     def _command(self) -> ColumnCommand:
+        from pyspark.sql.types import StructType
+
         return ColumnCommand(
-            self._function,
-            is_async(self._function),
-            self._resource,
-            self._options.retry,
-            self._columns(),
-            self._name,
+            function=self._function,
+            is_async=is_async(self._function),
+            is_batch=False,
+            resource=self._resource,
+            retry=self._options.retry,
+            input_schema=StructType(),
+            returns=self._columns(),
+            name=self._name,
         )
 
     def _columns(self) -> StructType:

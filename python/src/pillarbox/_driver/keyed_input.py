@@ -10,7 +10,7 @@ from pyspark.sql.types import StructField, StructType, TimestampNTZType, Timesta
 
 from .._arrow.schema import claim, find_column, is_case_sensitive, parse_returns, select_inputs
 from .._base.checks import check_flag, check_frame, check_name, column_names
-from .._keyed.input_columns import check_order, check_timestamp
+from .._keyed.input_columns import check_comparable, check_timestamp
 from .._keyed.output import TAG, check_tag
 from ..errors import error
 from ..options import Backend, StateBackend, as_backend
@@ -49,7 +49,6 @@ class KeyedOptions:
 
     @property
     def storage(self) -> Backend:
-        """The storage of state and timers."""
         return as_backend(self.backend)
 
 
@@ -80,7 +79,7 @@ def check_input(df: DataFrame, options: KeyedOptions) -> KeyedInput:
     order_by = () if options.order_by is None else column_names("order_by", options.order_by)
     order = [find_column(schema, name, "order_by", sensitive) for name in order_by]
     for column in order:
-        check_order(column)
+        check_comparable(column, "order_by")
     marked = [field for field in schema.fields if _WATERMARK in field.metadata]
     timestamp = None
     if options.timestamp is not None:

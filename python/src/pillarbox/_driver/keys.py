@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from .._arrow.schema import check_type, find_column
 from .._async.options import AsyncOptions
 from .._base.checks import needs_other
-from .._keyed.input_columns import is_comparable
-from ..errors import error
+from .._keyed.input_columns import check_comparable
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField, StructType
@@ -22,9 +21,7 @@ def key_columns(
     keys = [find_column(schema, name, "by", case_sensitive) for name in names]
     for key in keys:
         check_type(key.dataType, key.name, "by")
-        if not is_comparable(key.dataType):
-            data_type = key.dataType.simpleString()
-            raise error("KEY_WITHOUT_EQUALITY", column=key.name, data_type=data_type)
+        check_comparable(key, "by")
     return keys
 
 
@@ -47,6 +44,4 @@ def check_call_key(
     elif options.journal is None and not options.share_calls:
         return
     for column in columns:
-        if not is_comparable(column.dataType):
-            data_type = column.dataType.simpleString()
-            raise error("CALL_KEY_WITHOUT_EQUALITY", column=column.name, data_type=data_type)
+        check_comparable(column, "call_key")

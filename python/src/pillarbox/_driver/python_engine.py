@@ -16,11 +16,13 @@ from .._async.command import Command, Shipped
 from .._async.guarded import Guarded
 from .._async.options import AsyncOptions
 from .._async.python_task import CallScope, run_task
+from .._base.checks import check
+from .._base.values import REDACTION, SHOW_VALUES, Values
 from .door import door_of
 from .identity import Identity
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _NUMBERS = re.compile(r"#\d+L?|@[0-9a-f]+")  # the parts of a plan that differ from run to run
 
@@ -43,13 +45,12 @@ def async_io_in_python(
     door_of(df.sparkSession).forget_broadcasts()
     ship_package(df.sparkSession)
     columns = positions(df.schema, options.inputs, command.input_schema)
-    scope = _scope(df, identity)
+    scope, values = _scope(df, identity), _values(df.sparkSession)
 
     # mapInArrow looks columns up by name, which fails for names that come twice or have dots.
     made = _numbered(output)
-    task = Guarded(
-        partial(run_task, shipped, options, columns, made.names, scope), f"async_io({options.name})"
-    )
+    asked = partial(run_task, shipped, options, columns, made.names, scope, values)
+    task = Guarded(asked, f"async_io({options.name})")
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from task(batches)
@@ -60,6 +61,13 @@ def async_io_in_python(
     # A task may read several partitions one after the other, but its context has one number.
     given = given.select("*", F.spark_partition_id().alias("partition"))
     return given.mapInArrow(run, made).toDF(*output.names)
+
+
+def _values(spark: SparkSession) -> Values:
+    """Return what errors show, by the settings that the JVM's engine reads itself."""
+    told = str(spark.conf.get(SHOW_VALUES, "true")).strip().lower()
+    check(told in ("true", "false"), SHOW_VALUES, "true or false", told, "false")
+    return Values(told == "true", str(spark.conf.get(REDACTION, Values.redaction)))
 
 
 def _numbered(schema: StructType) -> StructType:

@@ -45,7 +45,6 @@ def carry_over(state: str, old: t.StructType, new: t.StructType) -> Carry:
 
 
 def type_changed(state: str, old: str, new: str) -> PillarboxError:
-    """Return STATE_TYPE_CHANGED for two descriptions."""
     return error("STATE_TYPE_CHANGED", state=state, old=old, new=new)
 
 

@@ -41,7 +41,6 @@ class HarnessLoop:
         return self._resource.value, self._resource.call_context
 
     def close(self) -> None:
-        """Close the resource and the loop."""
         if self._resource is not None:
             self.run(self._resource.close(_CLOSE_LIMIT_S))
         self.run(abandon_tasks(self._loop))

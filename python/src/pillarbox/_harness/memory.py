@@ -11,7 +11,6 @@ from .._keyed.local_times import distinct
 from .._keyed.map_state import MapCell, MapCells
 from .._keyed.runtime import KeyedRuntime
 from .._keyed.state import State
-from .._keyed.ttl import TtlPolicy
 
 
 class KeySpace:
@@ -40,7 +39,6 @@ class KeySpace:
         return self._key_indexes.get(hashable(key))
 
     def drop(self, key_index: int) -> None:
-        """Drop the state of a key."""
         for state in self._runtime.registry.states.values():
             state.drop(key_index)
 
@@ -61,30 +59,21 @@ def hashable(key: Any) -> Any:
 
 def visible(state: State, key_index: int) -> Any:
     """Return a state's cell as a function would see it, without renewing or removing anything."""
-    cells, stamps = state.cells()
-    cell, policy = cells[key_index], state._policy
+    policy = state._policy
+    alive = [
+        (map_key, value)
+        for map_key, value, stamp in dump(state, key_index)
+        if policy is None or not policy.is_expired(stamp)
+    ]
     if isinstance(state, ListCells):
-        return [] if cell is None else _alive_elements(cell, policy)
+        return [value for _, value in alive]
     if isinstance(state, MapCells):
-        return {} if cell is None else _alive_entries(cell, policy)
-    if cell is None or (policy is not None and policy.is_expired(stamps[key_index])):
+        return dict(alive)
+    if not alive:
         return None
-    if state.declaration.kind == "aggregating":
-        return state.declaration.fold.get_result(cell)
-    return cell
-
-
-def _alive_elements(cell: ListCell, policy: TtlPolicy | None) -> list[Any]:
-    pairs = zip(cell.values, cell.stamps, strict=True)
-    return [value for value, stamp in pairs if policy is None or not policy.is_expired(stamp)]
-
-
-def _alive_entries(cell: MapCell, policy: TtlPolicy | None) -> dict[Any, Any]:
-    return {
-        key: value
-        for key, value in cell.values.items()
-        if policy is None or not policy.is_expired(cell.stamps[key])
-    }
+    ((_, value),) = alive
+    declaration = state.declaration
+    return declaration.fold.get_result(value) if declaration.kind == "aggregating" else value
 
 
 def dump(state: State, key_index: int) -> list[tuple[Any, Any, int]]:

@@ -88,8 +88,8 @@ class StateColumn:
         """Replace all values. Arrays of numpy and pandas are copied, as they may change later."""
         new = self._converter.array(values.copy() if _is_lent(values) else values)
         if len(new) != self._count:
-            place = self._declaration.type.place
-            raise mismatch(place, f"{self._count} values, one a key", values)
+            kept = self._declaration.type
+            raise mismatch(kept.place, kept.data_type, values, f"{self._count} values, one a key")
         if self._policy is not None:
             self._stamps = np.where(_filled(self._loaded()), self._stamps, UNKNOWN)
             self._stamp(_filled(new), self._policy.stamp(self._stamps))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
+from .._base.values import key_text
 from ..errors import error, shown
 from .surface import Context, TimeDomain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 UNKNOWN = -(1 << 63)
 FOREVER = (1 << 63) - 1
 
@@ -29,6 +30,7 @@ class KeyedContext(Context[Any]):
         "_event",
         "_first_watermark",
         "_key_index",
+        "_key_names",
         "_keys",
         "_name",
         "_tags",
@@ -46,6 +48,7 @@ class KeyedContext(Context[Any]):
         self._key_index: Any = None  # an int while a call runs
         self._thread: int | None = None
         self._keys: Any = ()
+        self._key_names: Sequence[str] = ()  # of the key's columns, where they are known
         self._event = ROW
         self._watermark = UNKNOWN
         # The first watermark of the bound states. If it is UNKNOWN, no value is older than it.
@@ -60,6 +63,9 @@ class KeyedContext(Context[Any]):
         return self._keys[
             self.key_index() if key_index is None or self._thread != get_ident() else key_index
         ]
+
+    def _shown_key(self, key_index: int) -> str:
+        return key_text(self._keys[key_index], self._key_names)
 
     @property
     def watermark(self) -> int | None:
@@ -91,5 +97,4 @@ class KeyedContext(Context[Any]):
         self._thread, self._key_index = get_ident(), key_index
 
     def leave(self) -> None:
-        """End the current key."""
         self._thread = self._key_index = None

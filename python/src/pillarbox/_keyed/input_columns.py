@@ -10,19 +10,20 @@ from pyspark.sql import types as t
 
 from .._arrow.schema import find_column
 from .._base.checks import column_names
-from ..errors import error, shown
+from .._base.values import shown_value
+from ..errors import error
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _EPOCH_NTZ = datetime(1970, 1, 1)
 _MICRO = timedelta(microseconds=1)
 
 
-def is_comparable(data_type: t.DataType) -> bool:
+def _is_comparable(data_type: t.DataType) -> bool:
     """Return True if rows can be grouped and sorted by it: Spark can't by maps and variants."""
     if isinstance(data_type, t.StructType):
-        return all(is_comparable(field.dataType) for field in data_type.fields)
+        return all(_is_comparable(field.dataType) for field in data_type.fields)
     if isinstance(data_type, t.ArrayType):
-        return is_comparable(data_type.elementType)
+        return _is_comparable(data_type.elementType)
     return not isinstance(data_type, (t.MapType, t.VariantType))
 
 
@@ -32,10 +33,11 @@ def check_timestamp(column: t.StructField, kinds: tuple[type[t.DataType], ...]) 
         raise error("TIMESTAMP_TYPE", column=column.name, data_type=column.dataType.simpleString())
 
 
-def check_order(column: t.StructField) -> None:
-    """Raise ``InvalidSchema`` (ORDER_TYPE) for a column whose values have no order."""
-    if not is_comparable(column.dataType):
-        raise error("ORDER_TYPE", column=column.name, data_type=column.dataType.simpleString())
+def check_comparable(column: t.StructField, option: str) -> None:
+    """Raise ``InvalidSchema`` (NOT_COMPARABLE) for a column whose values can't be compared."""
+    if not _is_comparable(column.dataType):
+        data_type = column.dataType.simpleString()
+        raise error("NOT_COMPARABLE", option=option, column=column.name, data_type=data_type)
 
 
 def timestamp_reader(
@@ -55,7 +57,7 @@ def timestamp_reader(
         if value is not None:
             return micros(value)
         if is_needed:
-            raise error("TIMESTAMP_MISSING", column=timestamp, row=shown(row))
+            raise error("TIMESTAMP_MISSING", column=timestamp, row=shown_value(row))
         return None
 
     return read
@@ -77,7 +79,7 @@ def order_key(
         return None
     names = column_names("order_by", order_by)
     for name in names:
-        check_order(find_column(columns, name, "order_by"))
+        check_comparable(find_column(columns, name, "order_by"), "order_by")
     positions = list(map(columns.names.index, names))
     return lambda row: tuple(_comparable(row[position]) for position in positions)
 

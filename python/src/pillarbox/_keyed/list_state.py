@@ -87,7 +87,8 @@ class ListCells(State, ListState[Any]):
     def _accepted(self, values: Iterable[Any]) -> list[Any]:
         accept, accepted = self.declaration.type.accept, []
         if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-            raise mismatch(self.declaration.type.place, "elements in a list", values)
+            kept = self.declaration.type
+            raise mismatch(kept.place, kept.data_type, values, "elements in a list")
         for value in values:
             if value is None:
                 self._refuse_none("an element")

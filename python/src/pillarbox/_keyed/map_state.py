@@ -133,7 +133,8 @@ class MapCells(State, MapState[Any, Any]):
 
     def put_all(self, entries: Mapping[Any, Any]) -> None:
         if not isinstance(entries, Mapping):
-            raise mismatch(self.declaration.type.place, "entries in a dict", entries)
+            kept = self.declaration.type
+            raise mismatch(kept.place, kept.data_type, entries, "entries in a dict")
         for key, value in entries.items():
             self.put(key, value)
 

@@ -54,7 +54,6 @@ def _is_async(method: object) -> bool:
 
 
 def timers_refused(operator: str) -> PillarboxError:
-    """Return the error TIMERS_OF_ASYNC_FUNCTION."""
     return error("TIMERS_OF_ASYNC_FUNCTION", operator=operator)
 
 

@@ -7,7 +7,7 @@ from threading import get_ident
 from types import GeneratorType
 from typing import Any
 
-from ..errors import shown
+from .._base.values import LONGEST_ROW, row_text, shown_value
 from .context import EVENT_TIMER, FOREVER, PROCESSING_TIMER, ROW, UNKNOWN, KeyedContext
 from .declare import HANDLES, StateRegistry
 from .methods import has_own, without_on_timer
@@ -16,8 +16,6 @@ from .surface import Timer
 from .timers import KeyTimers
 
 Accept = Callable[[Any], Any]
-
-_SHOWN = 200  # characters of a row
 
 
 def rows_of(answer: Any) -> Any:
@@ -184,11 +182,8 @@ class KeyedRuntime:
                 "event": f"on_timer({at}) in {domain}",
                 "timer": f"{at} in {domain}",
             }
-        row = shown(event, _SHOWN)
-        told = {"event": f"process({row})"}
-        return (
-            told if event is None else {**told, "row": row.removeprefix("Row(").removesuffix(")")}
-        )
+        told = {"event": f"process({shown_value(event, limit=LONGEST_ROW)})"}
+        return told if event is None else {**told, "row": row_text(event)}
 
     def go_back_to(self, event: int) -> None:
         """Make an earlier event of the round the current one, for messages."""
@@ -207,7 +202,6 @@ class KeyedRuntime:
         self._collect(key_index, self.function.process(row, context))
 
     def _time_of(self, key_index: int) -> int:
-        """Return the current event time of a key."""
         return self._reached.get(key_index, self._start)
 
     def _may_follow(self, key_index: int, kind: int, horizon: int) -> bool:

@@ -8,8 +8,9 @@ from datetime import datetime, timedelta, timezone
 from threading import get_ident
 from typing import Any, NamedTuple
 
-from .._base.checks import invalid, is_number
-from ..errors import error
+from .._base.checks import is_number
+from .._base.values import shown_value
+from ..errors import PillarboxError, error
 from .context import EVENT_TIMER, PROCESSING_TIMER, KeyedContext
 from .surface import Timer, Timers
 
@@ -184,7 +185,6 @@ class KeyTimers(Timers):
         return heap[0]
 
     def take(self, key_index: int, kind: int, time: int) -> None:
-        """Remove a timer that fires."""
         self._discard(key_index, kind, self._pending[kind][key_index], time)
         self._fired[kind] += 1
 
@@ -253,7 +253,12 @@ def epoch_ms(time: Any) -> int:
             known = time if as_python is None else as_python(warn=False)
             return int((known.astimezone(timezone.utc) - _EPOCH) // _MS)
         except (TypeError, ValueError, OverflowError, OSError):
-            raise invalid("time", "a datetime that UTC has too", time, "ctx.timestamp") from None
+            raise _no_time("a datetime that UTC has too", time, "ctx.timestamp") from None
     if is_number(time, int) and -_LIMIT <= time < _LIMIT:
         return int(time)
-    raise invalid("time", "epoch milliseconds or a datetime", time, "ctx.timestamp + 60_000")
+    raise _no_time("epoch milliseconds or a datetime", time, "ctx.timestamp + 60_000")
+
+
+def _no_time(expected: str, value: object, example: str) -> PillarboxError:
+    shown = shown_value(value)
+    return error("INVALID_OPTION", option="time", expected=expected, value=shown, example=example)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql import types as t
 
 from .._arrow.converters import mismatch, null_mismatch
-from .._arrow.fields import Place, fields_of
+from .._arrow.fields import Place, fields_of, names_in
 from .._arrow.results import wrong_shape
 from .._arrow.writers import has_infinity, list_writer
 from .._base.spark_versions import sql_type
@@ -47,7 +47,7 @@ class ColumnConverter:
         made = _array_or_list(values)
         if made is None:
             expected = f"an array or list of {self._data_type.simpleString()}"
-            raise mismatch(self._place, expected, values)
+            raise mismatch(self._place, self._data_type, values, expected)
         return self._write(made) if isinstance(made, list) else self._converted(made)
 
     def _converted(self, column: pa.Array) -> pa.Array:
@@ -73,7 +73,7 @@ class ColumnConverter:
         try:
             values = column.to_pylist(maps_as_pydicts="strict")
         except _FAILURES:  # a value that Python can't represent
-            raise mismatch(self._place, self._data_type.simpleString(), column) from None
+            raise mismatch(self._place, self._data_type, column) from None
         return self._write(values)
 
 
@@ -96,27 +96,33 @@ class BatchAcceptor:
         """
         if answer is None:
             return None
-        given = fields_of(_named(answer), self._returns.names, Place())
+        given = fields_of(self._named(answer), self._returns.names, Place())
         assert given is not None
         pairs = zip(given, self._converters, strict=True)
         arrays = [converter.array(values) for values, converter in pairs]
         lengths = list(map(len, arrays))
         if len(set(lengths)) > 1:
-            raise mismatch(Place(", ".join(self._returns.names)), "columns of one length", lengths)
+            raise error(
+                "RESULT_TYPE_MISMATCH",
+                column=", ".join(self._returns.names),
+                expected="columns of one length",
+                value=str(lengths),
+                found="list",
+            )
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-
-def _named(answer: Any) -> dict[str, Any]:
-    if isinstance(answer, dict):
-        return answer
-    if not isinstance(answer, (pa.RecordBatch, pa.Table)):
-        expected = "a RecordBatch, a Table or a dict of columns"
-        raise wrong_shape(expected, answer, "Return None for no rows.")
-    columns = dict(zip(answer.schema.names, answer.columns, strict=True))
-    if len(columns) < answer.num_columns:
-        advice = "Rename or drop one of each two."
-        raise wrong_shape("columns of different names", answer, advice)
-    return columns
+    def _named(self, answer: Any) -> dict[str, Any]:
+        if isinstance(answer, dict):
+            return answer
+        if not isinstance(answer, (pa.RecordBatch, pa.Table)):
+            expected = "a RecordBatch, a Table or a dict of columns"
+            advice = "Return None for no rows."
+            raise wrong_shape(expected, answer, advice, names_in(self._returns))
+        columns = dict(zip(answer.schema.names, answer.columns, strict=True))
+        if len(columns) < answer.num_columns:
+            expected, advice = "columns of different names", "Rename or drop one of each two."
+            raise wrong_shape(expected, answer, advice, names_in(self._returns))
+        return columns
 
 
 def _array_or_list(values: Any) -> pa.Array | list[Any] | None:

@@ -35,7 +35,6 @@ class Channel:
         self._loop.add_reader(self._socket.fileno(), callback)
 
     def stop_reading(self) -> None:
-        """End ``on_readable``."""
         self._loop.remove_reader(self._socket.fileno())
 
     def receive(self) -> bytes | None:

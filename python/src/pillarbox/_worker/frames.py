@@ -133,7 +133,6 @@ def decode_calls(body: memoryview, schema: pa.Schema, has_names: bool = False) -
 
 
 def encode(kind: int, *parts: bytes | memoryview) -> bytes:
-    """Encode a whole frame."""
     return b"".join((_HEADER.pack(1 + sum(map(len, parts)), kind), *parts))
 
 

@@ -159,7 +159,6 @@ class _ColumnWire:
 
 
 def _one_batch(blobs: list[memoryview], schema: pa.Schema) -> pa.RecordBatch:
-    """Decode all blobs into one batch."""
     batches = list(decode_batches(blobs, schema))
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 

@@ -170,7 +170,6 @@ class Parts:
         self._blobs: dict[int, list[memoryview]] = {}
 
     def add(self, body: memoryview) -> None:
-        """Add the body of a PART."""
         self._blobs.setdefault(int.from_bytes(body[:4], "little"), []).append(body[4:])
 
     def of(self, what: int) -> list[memoryview]:

@@ -49,7 +49,6 @@ class OpenedFunction:
         collect_less_often(_YOUNG_OBJECTS)
 
     def runner(self, init: Init, schemas: list[pa.Schema], query: Query) -> RowRunner | ArrowRunner:
-        """Return the runner of a task's frames."""
         if self.command.form == "arrow":
             from .keyed_arrow import ArrowRunner
 

@@ -16,7 +16,7 @@ from .._keyed.command import KeyedCommand
 from .._keyed.context import UNKNOWN
 from .._keyed.output import RowsEncoder, without_none
 from .._keyed.runtime import KeyedRuntime
-from ..errors import EXITS, PillarboxError, ResultTypeMismatch, error, shown
+from ..errors import EXITS, PillarboxError, ResultTypeMismatch, error
 from . import keyed_frames
 from .frames import Init
 from .keyed_frames import KeyedFrame, KeyedUpdate
@@ -40,6 +40,7 @@ class RowRunner:
         self._query = query
         self._key_schema, self._row_schema = schemas[:2]
         self._read_keys = key_reader(command.key_schema)
+        runtime.context._key_names = command.key_schema.names
         self._read_rows = RowReader(command.input_schema).read_strictly
         states = runtime.registry.states.values()
         self._wires = [wire_for(*pair) for pair in zip(states, schemas[2:], strict=True)]
@@ -143,7 +144,7 @@ class RowRunner:
 
     def _failed(self, problem: BaseException) -> PillarboxError:
         context = self._runtime.context
-        key = "none" if context._key_index is None else shown(context.key)
+        key = "none" if context._key_index is None else context._shown_key(context._key_index)
         return error(
             "KEYED_CALL_FAILED",
             operator=context._name,
@@ -176,12 +177,10 @@ class _HeldKeys:
         self._blobs: list[bytes | memoryview] = []
 
     def add(self, frame: KeyedFrame) -> None:
-        """Add the frame's new keys."""
         if frame.new_keys:
             self._blobs.append(bytes(frame.keys) if frame.keeps else frame.keys)
 
     def clear(self) -> None:
-        """Drop all keys."""
         self._keys, self._blobs = [], []
 
     def __getitem__(self, key_index: int) -> Any:

@@ -9,15 +9,17 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as t
 
+from .._arrow.fields import names_in
 from .._arrow.pieces import FrameSize, TooLarge, cut
 from .._arrow.readers import column_reader
 from .._arrow.rows import RowReader, Unreadable
 from .._arrow.writers import list_writer
+from .._base.values import shown_cause
 from .._keyed.list_state import ListCell, ListCells
 from .._keyed.map_state import MapCell, MapCells
 from .._keyed.state import State
 from .._keyed.values import ValueType
-from ..errors import EXITS, PillarboxError, error, shown
+from ..errors import EXITS, PillarboxError, error
 from .keyed_frames import ALL, ONE, SOME, decode_batches
 
 _PUT, _REMOVE, _CLEAR = 0, 1, 2
@@ -37,6 +39,7 @@ class _Structs:
 
     def __init__(self, type: ValueType, arrow: pa.StructType) -> None:
         self._rows = RowReader(type.wire_type)
+        self._names = [*type.place.names, *names_in(type.data_type)]
         self._arrow = arrow
         self._plain = type.is_plain
         data_type: Any = type.data_type
@@ -54,7 +57,8 @@ class _Structs:
             rows = self._rows.read_each(pa.RecordBatch.from_struct_array(column))
             for index, row in enumerate(rows):
                 if isinstance(row, Unreadable):
-                    raise not_readable(index, row) from problem
+                    cause = shown_cause(problem, self._names)
+                    raise not_readable(index, row) from cause
             raise
 
     def write(self, values: list[Any]) -> pa.Array:
@@ -126,9 +130,9 @@ class StateWire:
         """Return the maker of STATE_NOT_READABLE for the key of ``key_index(position)``."""
 
         def made(index: int, row: Unreadable) -> PillarboxError:
-            key = shown(self.state._at._keys[key_index(index)])
+            key = self.state._at._shown_key(key_index(index))
             name = self.state.declaration.name
-            return row.error("STATE_NOT_READABLE", state=name, key=key, what=what)
+            return row.error("STATE_NOT_READABLE", [name], state=name, key=key, what=what)
 
         return made
 
@@ -256,7 +260,6 @@ class MapWire(StateWire):
 
 
 def state_too_large(name: str, problem: TooLarge, size: FrameSize) -> PillarboxError:
-    """Return STATE_TOO_LARGE for a value or entry of one key."""
     sizes = {"size": f"{problem.size:,} bytes", "limit": f"{size.most:,} bytes"}
     return error("STATE_TOO_LARGE", state=name, **sizes)
 

@@ -21,6 +21,7 @@ from .._async.column_command import ColumnCommand
 from .._base.failures import message_of
 from .._base.report import Reported
 from .._base.spark_versions import set_task_context
+from .._base.values import Values, use
 from ..errors import error
 from . import accumulators, stderr
 from .channel import Channel
@@ -66,6 +67,7 @@ def _serve(infile: BinaryIO, process: WorkerProcess, channel: Channel) -> bool:
     try:
         _read_preamble(infile)
         init = read_init(infile)
+        use(Values(**init.spec["values"]))
         accumulators.begin_task()
         _set_task_context(init.spec["task"])
         if init.spec.get("kind") == "keyed":

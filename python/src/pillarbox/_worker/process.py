@@ -13,7 +13,6 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from .._async.call_context import CallContext
-from .._async.column_command import ColumnCommand
 from .._async.command import Command
 from .._async.event_loop import abandon_tasks, new_event_loop
 from .._async.resources import OpenResource
@@ -39,17 +38,17 @@ class WorkerProcess:
         self.loop = new_event_loop()
         self._resources: LruCache[OpenResource] = LruCache(_KEPT_OPEN)
         self._functions: LruCache[OpenedFunction] = LruCache(_KEPT_OPEN)
-        self._commands: LruCache[Command | ColumnCommand] = LruCache(_KEPT_COMMANDS)
+        self._commands: LruCache[Command] = LruCache(_KEPT_COMMANDS)
         self._told_to_leave: int | None = None
         self._closing: asyncio.Task[None] | None = None
 
-    def command(self, key: FunctionKey, pickled: bytes) -> Command | ColumnCommand:
+    def command(self, key: FunctionKey, pickled: bytes) -> Command:
         """Return the command, unpickled once. Raises ``WorkerFailed`` (FUNCTION_LOAD_FAILED)."""
-        command: Any = self._commands.get(key)
+        command = self._commands.get(key)
         if command is None:
-            command = load(pickled, (Command, ColumnCommand))
+            command = load(pickled, Command)
             self._commands.put(key, key, len(pickled), command)
-        return command  # type: ignore[no-any-return]
+        return command
 
     def function(self, key: FunctionKey, init: Init) -> OpenedFunction:
         """Return the open keyed function for the task. Raises the errors of ``open``."""
@@ -153,7 +152,7 @@ async def _close(
     await asyncio.gather(*(resource.close(limit_s) for resource in resources))
 
 
-def load(pickled: bytes, kind: type[T] | tuple[type[T], ...]) -> T:
+def load(pickled: bytes, kind: type[T]) -> T:
     """Unpickle a command. Raises ``WorkerFailed`` (FUNCTION_LOAD_FAILED, PROTOCOL_ERROR)."""
     command = unpickled(pickled)
     if not isinstance(command, kind):

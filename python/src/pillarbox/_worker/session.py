@@ -91,10 +91,10 @@ class Session:
             complete(self._loop, self._start(open_resource), self._stopped)
             return self._serve()
         except EXITS as problem:  # raised by a task that the function itself started
-            raise self.fatal(problem) from problem
+            raise send_fatal(self._channel, problem) from problem
 
     def _stopped(self) -> BaseException:
-        return self.fatal(stopped_loop())
+        return send_fatal(self._channel, stopped_loop())
 
     async def _start(self, open_resource: Callable[[], Any]) -> None:
         resource, call_context = await open_resource()
@@ -213,7 +213,7 @@ class Session:
             self._plan_flush()
 
     def exited(self, problem: BaseException) -> None:
-        self.stop(self.fatal(problem))
+        self.stop(send_fatal(self._channel, problem))
 
     def _plan_flush(self) -> None:
         self._flush_planned = True
@@ -260,10 +260,6 @@ class Session:
             del ids[_MOST_ANSWERS:], attempts[_MOST_ANSWERS:], answers[_MOST_ANSWERS:]
             self._plan_flush()
         return ids, attempts, answers
-
-    def fatal(self, problem: BaseException) -> Reported:
-        """Report ``problem``, which ends the task, to the JVM."""
-        return send_fatal(self._channel, problem)
 
 
 def run_watched(

@@ -53,7 +53,6 @@ class Operator(LogicalPlan):
 
     @property
     def observations(self) -> dict[str, Any]:
-        """The observations of both inputs."""
         other = self._other_child
         return {**super().observations, **({} if other is None else other.observations)}
 

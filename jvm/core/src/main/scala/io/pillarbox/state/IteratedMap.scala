@@ -64,7 +64,7 @@ private[pillarbox] trait IteratedMap[UK, UV] extends MapState[UK, UV] {
   private final class LiveEntry(at: StampedCursor[UK, UV]) extends SimpleEntry[UK, UV](at.key, at.value) {
     override def setValue(value: UV): UV = {
       at.check()
-      if (!isThere(getKey)) throw StateErrors.entryGone(descriptor.name, getKey)
+      if (!isThere(getKey)) throw StateErrors.entryGone(descriptor.name)
       put(getKey, value)
       super.setValue(value)
     }

@@ -71,8 +71,8 @@ private[state] object StateErrors {
   def nothingToRemove: IllegalStateException =
     new IllegalStateException("remove() takes away what next() returned last: call next() first")
 
-  def entryGone(state: String, key: Any): IllegalStateException = new IllegalStateException(
-    s"The entry $key is no longer in map state '$state': put it, instead of setting its value"
+  def entryGone(state: String): IllegalStateException = new IllegalStateException(
+    s"The entry is no longer in map state '$state': put it, instead of setting its value"
   )
 
   def clash(name: String, what: String, registered: Any, wanted: Any): StateRegistrationException =

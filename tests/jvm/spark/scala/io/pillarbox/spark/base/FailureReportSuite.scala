@@ -6,11 +6,18 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import io.pillarbox.spark.LocalSpark
+import io.pillarbox.spark.plan.ErrorText
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.StructType
 import org.scalatest.funsuite.AnyFunSuite
 
 /** What Scala writes is what Python writes and reads: the cases of tests/golden drive both. */
 class FailureReportSuite extends AnyFunSuite with LocalSpark {
   private val mapper = new ObjectMapper
+
+  /** The default of Python's side, which is Spark's. */
+  private val Default = PythonText(show = true, "(?i)secret|password|token|access[.]?key")
 
   private def cases(file: String): Seq[JsonNode] =
     mapper.readTree(Paths.get("tests", "golden", file).toFile).elements.asScala.toSeq
@@ -41,20 +48,32 @@ class FailureReportSuite extends AnyFunSuite with LocalSpark {
 
   cases("rows.json").foreach { golden =>
     val sql = golden.path("sql").asText
-    test(s"a row is shown as Python shows it: $sql") {
+    val show = golden.path("show").asBoolean(true)
+    test(s"a row is shown as Python shows it: $sql${if (show) "" else ", hidden"}") {
       val made = spark.sql(sql)
       val row = made.queryExecution.toRdd.map(_.copy()).collect().head
-      assert(PythonText.row(row, made.schema) == golden.path("row").asText)
+      val text = PythonText(show, golden.path("redaction").asText(Default.redaction))
+      assert(text.row(row, made.schema) == golden.path("row").asText)
+      Option(golden.get("key")).foreach(key => assert(text.key(row, made.schema) == key.asText))
     }
   }
 
-  test("a key of one column is its value, one of several a Row") {
-    def key(sql: String) = {
-      val made = spark.sql(sql)
-      PythonText.key(made.queryExecution.toRdd.map(_.copy()).collect().head, made.schema)
-    }
-    assert(key("SELECT 'a' k") == "'a'")
-    assert(key("SELECT 'a' k, 1 n") == "Row(k='a', n=1)")
-    assert(key("SELECT CAST(NULL AS string) k") == "None")
+  test("what a function of the JVM answers is hidden by the names of the columns it is for") {
+    val columns = StructType.fromDDL("n int, s struct<token: string>, v string")
+    val row = Row(1, Row("sk"), "x")
+    assert(Default.answer(row, columns) == s"1, ${PythonText.Hidden}, x")
+    assert(Default.about(columns)("sk") == PythonText.Hidden)
+    assert(Default.about(StructType.fromDDL("m map<string, int>"))("1") == "1")
+    val hidden = Default.copy(show = false)
+    assert(hidden.answer(row, columns) == PythonText.Hidden)
+    assert(hidden.about(new StructType)("1") == PythonText.Hidden)
+  }
+
+  test("settings that Spark has of its own, and ours, say what is shown") {
+    val conf = new SQLConf
+    assert(ErrorText.of(conf) == Default)
+    conf.setConfString("spark.redaction.regex", "iban")
+    conf.setConfString(PillarboxConf.ShowValues.key, " FALSE ")
+    assert(ErrorText.of(conf) == PythonText(show = false, "iban"))
   }
 }

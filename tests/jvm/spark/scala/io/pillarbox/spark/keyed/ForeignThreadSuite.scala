@@ -4,6 +4,7 @@ import java.util.concurrent.atomic.AtomicReference
 import java.util.concurrent.{CountDownLatch, TimeUnit}
 
 import io.pillarbox.spark.LocalSpark
+import io.pillarbox.spark.base.PythonText
 import io.pillarbox.spark.keyed.jvm.JvmKeyedOperator
 import io.pillarbox.spark.state.{PartitionState, StateBackends, StateSource}
 import org.apache.spark.sql.catalyst.InternalRow
@@ -116,6 +117,7 @@ class ForeignThreadSuite extends AnyFunSuite with LocalSpark with Eventually {
       watermark = Long.MinValue,
       batchTime = 0,
       timeZone = "UTC",
+      text = PythonText(show = true, redaction = "password"),
       metrics,
       maxRowsPerBatch = Int.MaxValue
     )

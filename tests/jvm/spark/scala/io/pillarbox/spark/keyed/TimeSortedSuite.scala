@@ -70,7 +70,7 @@ class TimeSortedSuite extends AnyFunSuite with KeyedFixture {
     assert(
       causes(error).exists(
         _.contains(
-          "[TIMESTAMP_MISSING] process_keyed(test): time_sorted=True needs a time in every row, but ts is null in [a, 1, null]"
+          "[TIMESTAMP_MISSING] process_keyed(test): time_sorted=True needs a time in every row, but ts is null in Row(k='a', v=1, ts=None)"
         )
       )
     )

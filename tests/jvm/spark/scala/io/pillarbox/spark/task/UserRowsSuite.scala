@@ -3,6 +3,7 @@ package io.pillarbox.spark.task
 import java.math.{BigDecimal => JBigDecimal, BigInteger}
 import java.util.{Arrays => JArrays, Map => JMap}
 
+import io.pillarbox.spark.base.PythonText
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.CatalystTypeConverters
 import org.apache.spark.sql.types.StructType
@@ -13,13 +14,15 @@ class UserRowsSuite extends AnyFunSuite {
     "n bigint not null, d decimal(10,2), m map<string,struct<x:decimal(5,1)>>, l array<map<string,int>>, s string"
   )
 
+  private val text = PythonText(show = true, "password")
+
   private def read(rows: UserRows, schema: StructType, row: Row): Row =
     CatalystTypeConverters.createToScalaConverter(schema)(rows.toInternal(row)).asInstanceOf[Row]
 
-  private def read(row: Row): Row = read(new UserRows(columns), columns, row)
+  private def read(row: Row): Row = read(new UserRows(columns, text), columns, row)
 
   private def refusal(row: Row): String =
-    intercept[IllegalArgumentException](new UserRows(columns).toInternal(row)).getMessage
+    intercept[IllegalArgumentException](new UserRows(columns, text).toInternal(row)).getMessage
 
   private val wanted = Row(
     1L,
@@ -54,9 +57,20 @@ class UserRowsSuite extends AnyFunSuite {
     assert(refusal(Row(1L, null, "map", null, null)).contains("java.lang.String is not valid"))
   }
 
+  test("what doesn't fit is hidden if it may be of a column whose values are") {
+    val secret = StructType.fromDDL("n bigint, password int")
+    val told = intercept[IllegalArgumentException](new UserRows(secret, text).toInternal(Row(1L, "sk-1")))
+    assert(told.getMessage.contains(s"(1, ${PythonText.Hidden}) does not fit returns"))
+    assert(!told.getMessage.contains("sk-1") && told.getCause == null)
+    val all = new UserRows(columns, text.copy(show = false))
+    val hidden = intercept[IllegalArgumentException](all.toInternal(Row("sk-1", null, null, null, null)))
+    assert(!hidden.getMessage.contains("sk-1"))
+  }
+
   test("a row is completed by columns that the function does not know") {
     val whole = StructType.fromDDL("n bigint, e string")
-    val rows = new UserRows(StructType.fromDDL("n bigint"), whole, row => Row.fromSeq(row.toSeq :+ null))
+    val rows =
+      new UserRows(StructType.fromDDL("n bigint"), text, whole, row => Row.fromSeq(row.toSeq :+ null))
     assert(read(rows, whole, Row(5L)) == Row(5L, null))
   }
 }

@@ -59,13 +59,18 @@ private[pillarbox] final case class ArrowSettings(
     maxRowsPerFrame: Int
 )
 
-/** The description of an async I/O operator for its tasks, made on the driver and sent to them. */
+/**
+ * The description of an async I/O operator for its tasks, made on the driver and sent to them.
+ *
+ * @param text how errors show values
+ */
 private[pillarbox] final case class AsyncIOTaskSpec(
     spec: AsyncIOSpec,
     function: AsyncIOFunction,
     columns: CallColumns,
     site: CallSite,
     arrow: ArrowSettings,
+    text: PythonText,
     metrics: Map[String, SQLMetric]
 ) {
 
@@ -118,7 +123,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
       spec.timeoutMs,
       spec.attemptTimeoutMs,
       retryStrategy,
-      new RowFailurePolicy(spec, row => PythonText.row(view(row), inputSchema)),
+      new RowFailurePolicy(spec, row => text.row(view(row), inputSchema)),
       gate,
       lookAhead,
       spec.batch.map(batch => Batching(batch.rows, batch.waitMs)),
@@ -178,7 +183,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
   private def arrowSchema(schema: StructType) =
     SparkAdapter.arrowSchema(schema, arrow.timeZone, arrow.largeVarTypes)
 
-  private def initJson(context: TaskContext): String = SessionStart.initJson(spec.json, context) {
+  private def initJson(context: TaskContext): String = SessionStart.initJson(spec.json, text, context) {
     _.put("call_id_prefix", site.scope)
       .put("input_schema", inputSchema.json)
       .put("named_calls", spec.isNamed)

@@ -5,7 +5,7 @@ import java.util.{Collection => JCollection}
 import scala.jdk.CollectionConverters._
 
 import io.pillarbox.api.{AsyncFunction, OpenContext, ResultFuture}
-import io.pillarbox.spark.base.{FailureReport, JvmExceptions}
+import io.pillarbox.spark.base.{FailureReport, JvmExceptions, PythonText}
 import io.pillarbox.spark.task.{ReportedException, UserClasses, UserRows}
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
@@ -15,12 +15,14 @@ import org.apache.spark.sql.types.StructType
  * Runs a user's `AsyncFunction[Row, Row]` on Spark's own rows.
  *
  * @param operator the operator whose function it is, as messages name it
+ * @param text how errors show values
  * @param returns the columns that the function's rows must have
  * @param resultSchema these, and the columns after them that the function does not know, which are null
  */
 private[pillarbox] final class RowAsyncFunction(
     operator: String,
     function: AsyncFunction[Row, Row],
+    text: PythonText,
     inputSchema: StructType,
     returns: StructType,
     resultSchema: StructType,
@@ -32,10 +34,10 @@ private[pillarbox] final class RowAsyncFunction(
 
   private val rows = {
     val others = resultSchema.drop(returns.length)
-    if (others.isEmpty) new UserRows(returns)
+    if (others.isEmpty) new UserRows(returns, text)
     else {
       val padding = others.map(_ => null)
-      new UserRows(returns, StructType(returns ++ others), row => Row.fromSeq(row.toSeq ++ padding))
+      new UserRows(returns, text, StructType(returns ++ others), row => Row.fromSeq(row.toSeq ++ padding))
     }
   }
 

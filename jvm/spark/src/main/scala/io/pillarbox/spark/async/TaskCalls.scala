@@ -53,6 +53,7 @@ private object TaskCalls {
       task.spec.operator,
       new UserClasses(task.spec.operator)
         .instantiate(className, options, classOf[AsyncFunction[Row, Row]]),
+      task.text,
       task.inputSchema,
       task.spec.returns,
       task.columns.results,
@@ -73,7 +74,8 @@ private object TaskCalls {
     override protected val held: HeldGate = ExecutorGates.ofProcess.hold(task.site.limitKey, task.spec.limit)
     private val noMatch = new GenericInternalRow(task.columns.results.length)
 
-    override val function: PythonAsyncFunction = new PythonAsyncFunction(noMatch, fatal, task.lookAhead > 0)
+    override val function: PythonAsyncFunction =
+      new PythonAsyncFunction(noMatch, task.text.about(task.columns.results)(_), fatal, task.lookAhead > 0)
     private val channel = new PythonChannel(settings, context, function)
 
     override def connect(operator: AsyncWaitOperator[InternalRow, InternalRow]): Unit =

@@ -55,7 +55,15 @@ private[pillarbox] object PillarboxConf {
     text => positive(JavaUtils.timeStringAsSec(text)) * 1000
   )
 
-  val all: Seq[PillarboxConf[_]] = Seq(SnapshotEvery, RocksDBMemory, MaintenanceInterval)
+  val ShowValues: PillarboxConf[Boolean] = new PillarboxConf(
+    "spark.pillarbox.errors.showValues",
+    "true",
+    "Whether errors show values of rows, keys and answers. With false they are hidden, in texts and in what " +
+      "pb.failure_of returns.",
+    text => flag(text.trim.toLowerCase(java.util.Locale.ROOT))
+  )
+
+  val all: Seq[PillarboxConf[_]] = Seq(SnapshotEvery, RocksDBMemory, MaintenanceInterval, ShowValues)
 
   /**
    * @throws IllegalArgumentException
@@ -74,6 +82,10 @@ private[pillarbox] object PillarboxConf {
 
   /** The settings of tests. */
   private final val Internal = "spark.pillarbox.internal."
+
+  private def flag(text: String): Boolean = text.toBooleanOption.getOrElse(
+    throw new IllegalArgumentException("It must be true or false")
+  )
 
   private def positive(number: Long): Long = atLeast(1, number)
 

@@ -5,42 +5,109 @@ import java.time.{Instant, LocalDate, LocalDateTime, ZoneId, ZoneOffset}
 
 import scala.util.control.NonFatal
 
+import com.fasterxml.jackson.databind.node.ObjectNode
+import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.util.{ArrayData, MapData}
 import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.VariantVal
 
-/** Shows rows in messages as Python shows them, whichever language the function is in. Any thread. */
+/**
+ * Shows rows in messages as Python shows them, whichever language the function is in. Any thread.
+ *
+ * `python/src/pillarbox/_base/values.py` has the same rules, and `tests/golden/rows.json` cases for both.
+ *
+ * @param show false hides all values
+ * @param redaction a pattern; values of columns, fields and entries of maps in whose names it finds something
+ *   are hidden
+ */
+private[pillarbox] final case class PythonText(show: Boolean, redaction: String) {
+  import PythonText._
+
+  @transient private lazy val pattern = redaction.r
+
+  /** Returns `column=value, ...`, at most 200 characters. */
+  def row(row: InternalRow, schema: StructType): String = if (show) cut(columns(row, schema)) else Hidden
+
+  /** Returns a key: the value of a single column, else a Row. */
+  def key(key: InternalRow, schema: StructType): String =
+    if (!show) Hidden
+    else cut(if (schema.length == 1) cell(key, 0, schema.head) else s"Row(${columns(key, schema)})")
+
+  /** Returns the values of a row that a function of the JVM gave for `columns`, which need not fit them. */
+  def answer(row: Row, columns: StructType): String = {
+    val shown = columns.fields.zip(row.toSeq).map { case (field, value) =>
+      about(StructType(Seq(field)))(String.valueOf(value))
+    }
+    if (show) shown.mkString(", ") else Hidden
+  }
+
+  /** Returns a text that may quote values of `columns`, or, if one of these is hidden, that it is. */
+  def about(columns: StructType)(text: => String): String =
+    if (show && !namesIn(columns).exists(hides)) text else Hidden
+
+  /** Tells a worker what its errors show. */
+  def addTo(init: ObjectNode): Unit =
+    init.putObject("values").put("show", show).put("redaction", redaction): Unit
+
+  private def hides(name: String): Boolean = pattern.findFirstIn(name).isDefined
+
+  private def columns(row: InternalRow, schema: StructType): String =
+    schema.fields.zipWithIndex
+      .map { case (field, i) => s"${field.name}=${cell(row, i, field)}" }
+      .mkString(", ")
+
+  private def cell(row: InternalRow, at: Int, field: StructField): String =
+    if (hides(field.name)) Hidden
+    else of(if (row.isNullAt(at)) null else row.get(at, field.dataType), field.dataType)
+
+  /** Shows a value; a message about a value must not fail itself. */
+  private def of(value: Any, dataType: DataType): String =
+    try nested(value, dataType)
+    catch { case NonFatal(problem) => s"<${dataType.sql}: ${problem.getClass.getSimpleName}>" }
+
+  private def nested(value: Any, dataType: DataType): String = (value, dataType) match {
+    case (array: ArrayData, ArrayType(element, _)) => elements(array, element).mkString("[", ", ", "]")
+    case (map: MapData, MapType(key, item, _)) =>
+      val names = map.keyArray().toSeq[Any](key).map(String.valueOf)
+      val pairs = elements(map.keyArray(), key).zip(elements(map.valueArray(), item))
+      val entries = names.zip(pairs).map { case (name, (k, v)) =>
+        s"$k: ${if (key.isInstanceOf[StringType] && hides(name)) Hidden else v}"
+      }
+      entries.mkString("{", ", ", "}")
+    case (struct: InternalRow, fields: StructType) => s"Row(${columns(struct, fields)})"
+    case (variant: VariantVal, _) if hides(variant.toString) => Hidden
+    case _ => leaf(value, dataType)
+  }
+
+  private def elements(array: ArrayData, dataType: DataType): Seq[String] =
+    (0 until array.numElements()).map(i =>
+      of(if (array.isNullAt(i)) null else array.get(i, dataType), dataType)
+    )
+}
+
 private[pillarbox] object PythonText {
+
+  /** As Spark shows what its own redaction hides. */
+  final val Hidden = "*********(redacted)"
+
   private final val LongestRow = 200
   private final val MicrosPerSecond = 1000000L
   private final val MicrosPerDay = 86400L * MicrosPerSecond
-
-  /** Returns `column=value, ...`, at most 200 characters. */
-  def row(row: InternalRow, schema: StructType): String = cut(columns(row, schema))
-
-  /** Returns a key: the value of a single column, else a Row. */
-  def key(key: InternalRow, schema: StructType): String = cut(
-    if (schema.length == 1) valueOf(key, 0, schema.head.dataType) else s"Row(${columns(key, schema)})"
-  )
 
   private def cut(text: String): String =
     if (text.codePointCount(0, text.length) <= LongestRow) text
     else text.substring(0, text.offsetByCodePoints(0, LongestRow - 1)) + "…"
 
-  private def columns(row: InternalRow, schema: StructType): String =
-    schema.fields.zipWithIndex
-      .map { case (field, i) => s"${field.name}=${valueOf(row, i, field.dataType)}" }
-      .mkString(", ")
+  /** The names of all fields, at any depth. */
+  private def namesIn(dataType: DataType): Seq[String] = dataType match {
+    case struct: StructType => struct.fieldNames.toSeq ++ struct.fields.flatMap(f => namesIn(f.dataType))
+    case ArrayType(element, _) => namesIn(element)
+    case MapType(key, item, _) => namesIn(key) ++ namesIn(item)
+    case _ => Nil
+  }
 
-  private def valueOf(row: InternalRow, at: Int, dataType: DataType): String =
-    of(if (row.isNullAt(at)) null else row.get(at, dataType), dataType)
-
-  /** Shows a value; a message about a value must not fail itself. */
-  private def of(value: Any, dataType: DataType): String =
-    try show(value, dataType)
-    catch { case NonFatal(problem) => s"<${dataType.sql}: ${problem.getClass.getSimpleName}>" }
-
-  private def show(value: Any, dataType: DataType): String = (value, dataType) match {
+  private def leaf(value: Any, dataType: DataType): String = (value, dataType) match {
     case (null, _) => "None"
     case (flag: Boolean, _) => if (flag) "True" else "False"
     case (number: Float, _) => double(number.toDouble)
@@ -54,18 +121,8 @@ private[pillarbox] object PythonText {
     case (micros: Long, TimestampType) => dateTime(micros, ZoneId.systemDefault())
     case (micros: Long, TimestampNTZType) => dateTime(micros, ZoneOffset.UTC)
     case (micros: Long, _: DayTimeIntervalType) => timeDelta(micros)
-    case (array: ArrayData, ArrayType(element, _)) => elements(array, element).mkString("[", ", ", "]")
-    case (map: MapData, MapType(key, item, _)) =>
-      val pairs = elements(map.keyArray(), key).zip(elements(map.valueArray(), item))
-      pairs.map { case (k, v) => s"$k: $v" }.mkString("{", ", ", "}")
-    case (struct: InternalRow, fields: StructType) => s"Row(${columns(struct, fields)})"
     case (other, _) => other.toString
   }
-
-  private def elements(array: ArrayData, dataType: DataType): Seq[String] =
-    (0 until array.numElements()).map(i =>
-      of(if (array.isNullAt(i)) null else array.get(i, dataType), dataType)
-    )
 
   private def double(number: Double): String =
     if (number.isNaN) "nan"

@@ -5,10 +5,9 @@ import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.WaitingRows
 import io.pillarbox.spark.state.{InitialColumn, InitialLayout, InitialState, InitialTarget}
 import io.pillarbox.state.{Namespace, StateClock}
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.{ArrayData, MapData}
-import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.pillarbox.{LosslessTypes, SparkAdapter}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
@@ -49,8 +48,7 @@ private final class InitialLoader(
     }
   }
 
-  private def shownKey: String =
-    CatalystTypeConverters.convertToScala(key, DataTypeUtils.fromAttributes(keys)).toString
+  private def shownKey: String = task.text.key(key, task.keySchema)
 
   private def twice(what: String): RuntimeException =
     KeyedErrors.named("INITIAL_STATE_TWICE", operator, "what" -> what, "key" -> shownKey)
@@ -160,9 +158,10 @@ private final class InitialLoader(
         case text: UTF8String => text.toString
         case _ => null
       }
+      def shown = task.text.about(new StructType)(name)
       InitialState
         .domainOf(name)
-        .getOrElse(throw invalid("INITIAL_TIMER_INVALID", s"the time_domain $name"))
+        .getOrElse(throw invalid("INITIAL_TIMER_INVALID", s"the time_domain $shown"))
     }
   }
 

@@ -45,9 +45,9 @@ private final class InputRows(input: Iterator[InternalRow], task: KeyedTaskSpec)
     else Math.floorDiv(row.getLong(timestampOrdinal), InputRows.MicrosPerMs)
 
   private def withoutTime(row: UnsafeRow): RuntimeException = {
-    val text = row.toSeq(task.inputSchema).map(String.valueOf).mkString("[", ", ", "]")
+    val shown = s"Row(${task.text.row(row, task.inputSchema)})"
     val column = task.timestamp.fold("the time")(_.name)
-    KeyedErrors.named("TIMESTAMP_MISSING", task.spec.name, "column" -> column, "row" -> text)
+    KeyedErrors.named("TIMESTAMP_MISSING", task.spec.name, "column" -> column, "row" -> shown)
   }
 }
 

@@ -5,8 +5,8 @@ import java.time.Instant
 import io.pillarbox.spark.checkpoint.{DueTimes, PartitionCommits}
 import io.pillarbox.spark.state.StreamStateSource
 import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Expression, Predicate}
-import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.pillarbox.StatePartition
 import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
 
@@ -62,7 +62,7 @@ private[pillarbox] final class KeyedStateRDD(
 
   private def behindWatermark(row: InternalRow): RuntimeException = {
     val columns = task.spec.output
-    val shown = CatalystTypeConverters.convertToScala(row, columns).toString
+    val shown = s"Row(${task.text.row(row, columns)})"
     KeyedErrors.named(
       "EVENT_TIME_BEHIND_WATERMARK",
       task.spec.name,

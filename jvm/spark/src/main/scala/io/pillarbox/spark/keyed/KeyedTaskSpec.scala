@@ -2,6 +2,7 @@ package io.pillarbox.spark.keyed
 
 import java.util.Comparator
 
+import io.pillarbox.spark.base.PythonText
 import io.pillarbox.spark.state.{InitialLayout, StateTaskSpec}
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
@@ -20,6 +21,7 @@ import org.apache.spark.sql.types.{DataType, LongType, StructType, TimestampNTZT
  * @param watermark event-time timers up to it fire
  * @param batchTime processing time in milliseconds since 1970
  * @param timeZone the session's
+ * @param text how errors show values
  * @param maxRowsPerBatch rows of an Arrow batch for Python at most; 0 for no limit but that of the form
  * @param initial the layout of the rows of initial state, if there are any
  */
@@ -36,6 +38,7 @@ private[pillarbox] final case class KeyedTaskSpec(
     watermark: Long,
     batchTime: Long,
     timeZone: String,
+    text: PythonText,
     metrics: Map[String, SQLMetric],
     maxRowsPerBatch: Int,
     initial: Option[InitialLayout] = None

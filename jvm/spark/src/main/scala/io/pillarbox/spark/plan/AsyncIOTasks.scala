@@ -31,6 +31,7 @@ private object AsyncIOTasks {
       node.columns(rows),
       CallSite(scope, limitKey(node, session.sparkContext), CallJournals.folder(node, session, batch)),
       ArrowSettings(conf.sessionLocalTimeZone, conf.arrowUseLargeVarTypes, conf.arrowMaxRecordsPerBatch),
+      ErrorText.of(conf),
       metrics
     )
   }

@@ -54,6 +54,7 @@ private[pillarbox] final case class KeyedProcess(
       watermark = Long.MinValue,
       batchTime = KeyedTaskSpec.millisOf(batchTime),
       conf.sessionLocalTimeZone,
+      ErrorText.of(conf),
       metrics,
       KeyedTaskSpec.maxRowsPerBatch(conf),
       initial.map(_.layout)

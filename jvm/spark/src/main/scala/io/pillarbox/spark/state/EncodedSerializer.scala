@@ -1,5 +1,7 @@
 package io.pillarbox.spark.state
 
+import scala.util.control.NonFatal
+
 import io.pillarbox.api.{Compatibility, InputView, OutputView, SerializerSnapshot, TypeSerializer}
 import org.apache.spark.sql.catalyst.encoders.encoderFor
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
@@ -52,7 +54,16 @@ private[pillarbox] final class RowSerializer(schema: StructType) extends Encoded
       throw new IllegalArgumentException(
         s"A row of ${value.length} columns was given to state of ${schema.length}: ${schema.toDDL}"
       )
-    toUnsafe(toCatalyst(value).asInstanceOf[InternalRow])
+    try toUnsafe(toCatalyst(value).asInstanceOf[InternalRow])
+    catch { case NonFatal(_) => throw misfit(value) }
+  }
+
+  /** Spark's own error quotes the value, which may be a secret. */
+  private def misfit(row: Row): RuntimeException = {
+    val classes = row.toSeq.map(value => if (value == null) "null" else value.getClass.getName)
+    new IllegalArgumentException(
+      s"A row of ${classes.mkString(", ")} was given to state of ${schema.toDDL}"
+    )
   }
 
   override protected def decode(row: UnsafeRow): Row = toScala(row).asInstanceOf[Row]

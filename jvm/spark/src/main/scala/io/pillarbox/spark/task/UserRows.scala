@@ -6,6 +6,7 @@ import java.util.{Map => JMap}
 
 import scala.jdk.CollectionConverters._
 
+import io.pillarbox.spark.base.PythonText
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder
@@ -16,14 +17,20 @@ import org.apache.spark.sql.types._
  * Converts rows of a JVM function to Spark's, checking types and nulls. One thread at a time.
  *
  * @param columns the columns that the function's rows must have
+ * @param text how errors show values
  * @param whole the columns of the rows that come out
  * @param complete makes such a row of one of the function's
  */
-private[pillarbox] final class UserRows(columns: StructType, whole: StructType, complete: Row => Row) {
+private[pillarbox] final class UserRows(
+    columns: StructType,
+    text: PythonText,
+    whole: StructType,
+    complete: Row => Row
+) {
   private val serializer = ExpressionEncoder(whole, lenient = true).createSerializer()
   private val toScala = UserRows.toScala(columns)
 
-  def this(columns: StructType) = this(columns, columns, identity)
+  def this(columns: StructType, text: PythonText) = this(columns, text, columns, identity)
 
   /**
    * Returns the row, valid until the next call.
@@ -47,9 +54,9 @@ private[pillarbox] final class UserRows(columns: StructType, whole: StructType, 
   /** Spark's own message is the generated expression; what was wrong is in its cause. */
   private def mismatch(row: Row, problem: RuntimeException): IllegalArgumentException = {
     val reason = Option(problem.getCause).getOrElse(problem).getMessage
+    val (shown, told) = (text.answer(row, columns), text.about(columns)(reason))
     new IllegalArgumentException(
-      s"The function's answer (${row.mkString(", ")}) does not fit returns, ${columns.toDDL}: $reason",
-      problem
+      s"The function's answer ($shown) does not fit returns, ${columns.toDDL}: $told"
     )
   }
 }

@@ -6,7 +6,7 @@ import java.nio.channels.Channels
 import java.nio.charset.StandardCharsets.UTF_8
 
 import com.fasterxml.jackson.databind.node.ObjectNode
-import io.pillarbox.spark.base.SpecJson
+import io.pillarbox.spark.base.{PythonText, SpecJson}
 import org.apache.arrow.vector.ipc.WriteChannel
 import org.apache.arrow.vector.ipc.message.MessageSerializer
 import org.apache.arrow.vector.types.pojo.Schema
@@ -36,9 +36,10 @@ private[pillarbox] object SessionStart {
   }
 
   /** Returns the worker's description of its task: the operator's spec, and the fields that `more` adds. */
-  def initJson(spec: String, context: TaskContext)(more: ObjectNode => Unit): String =
+  def initJson(spec: String, text: PythonText, context: TaskContext)(more: ObjectNode => Unit): String =
     SpecJson.withFields(spec) { init =>
       more(init)
+      text.addTo(init)
       FrameSize.of(context).addTo(init)
       init
         .putObject("task")

@@ -15,11 +15,13 @@ import org.apache.spark.sql.catalyst.InternalRow
  * or nobody: nothing else is kept of an attempt.
  *
  * @param noMatch the row of nulls that stands for "no match"
+ * @param shown shows a text that may quote an answer
  * @param fatal takes the reason why the worker can't go on; any thread
  * @param lends the worker gets rows ahead and keeps their places
  */
 private[pillarbox] final class PythonAsyncFunction(
     noMatch: InternalRow,
+    shown: String => String,
     fatal: Throwable => Unit,
     lends: Boolean
 ) extends BatchAsyncFunction[InternalRow, InternalRow]
@@ -78,7 +80,7 @@ private[pillarbox] final class PythonAsyncFunction(
       if (future != null) {
         val problem = results.problem(next, count)
         if (problem == null) complete(future, results.rows, next, count)
-        else batch.completeExceptionally(future, PythonCallException.notReadable(problem))
+        else batch.completeExceptionally(future, PythonCallException.notReadable(shown(problem.toString)))
       }
       next += math.max(count, 0)
       i += 1

@@ -26,8 +26,8 @@ private[pillarbox] object PythonCallException {
     ours(size.refusal(FrameSize.RowTooLarge, bytes))
 
   /** Returns the failure of a result that Spark refuses. */
-  def notReadable(problem: Throwable): PythonCallException =
-    ours(FailureReport.of(NotReadable, "", "reason" -> String.valueOf(problem)))
+  def notReadable(reason: String): PythonCallException =
+    ours(FailureReport.of(NotReadable, "", "reason" -> reason))
 
   private def ours(report: FailureReport): PythonCallException =
     new PythonCallException(report.condition, s"[${report.condition}] ${report.text}", "", retryable = false)

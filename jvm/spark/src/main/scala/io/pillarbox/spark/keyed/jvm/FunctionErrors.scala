@@ -2,7 +2,7 @@ package io.pillarbox.spark.keyed.jvm
 
 import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.KeyedTarget
-import io.pillarbox.spark.base.{JvmExceptions, PythonText}
+import io.pillarbox.spark.base.JvmExceptions
 import io.pillarbox.spark.keyed.{KeyedErrors, KeyedOperatorContext}
 import io.pillarbox.spark.task.{ReportedException, UserClasses}
 import io.pillarbox.state.StateException
@@ -35,7 +35,7 @@ private final class FunctionErrors(function: KeyedTarget[UnsafeRow, UnsafeRow], 
   override def settle(horizon: Long): Unit = function.settle(horizon)
 
   private def ofRow(row: UnsafeRow, problem: Throwable): RuntimeException =
-    failed(Some(PythonText.row(row, context.task.inputSchema)), None, problem)
+    failed(Some(context.task.text.row(row, context.task.inputSchema)), None, problem)
 
   private def ofTimer(timer: Timer[UnsafeRow], problem: Throwable): RuntimeException = {
     val domain = if (timer.kind == TimeDomain.EVENT_TIME) "event" else "processing"
@@ -43,7 +43,7 @@ private final class FunctionErrors(function: KeyedTarget[UnsafeRow, UnsafeRow], 
   }
 
   private def failed(row: Option[String], timer: Option[String], problem: Throwable): RuntimeException = {
-    val key = PythonText.key(context.backend.currentKey, context.task.keySchema)
+    val key = context.task.text.key(context.backend.currentKey, context.task.keySchema)
     KeyedErrors.callFailed(context.spec.name, key, row, timer, problem)
   }
 }

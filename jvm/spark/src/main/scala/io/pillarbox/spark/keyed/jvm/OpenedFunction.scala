@@ -38,7 +38,7 @@ private final class RowView(context: KeyedOperatorContext)
 
 /** Takes the rows that a JVM function emits. Spark moves the watermark by itself. */
 private final class RowOutput(context: KeyedOperatorContext) extends Output[Row] {
-  private val results = new ResultRows(context.spec)
+  private val results = new ResultRows(context.spec, context.task.text)
 
   override def collect(value: Row, timestamp: Long): Unit = context.collect(results.main(value))
   override def collect[X](tag: OutputTag[X], value: X, timestamp: Long): Unit =

@@ -305,11 +305,12 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
 
   private def inputSchema: StructType = context.task.inputSchema
 
-  private def initJson: String = SessionStart.initJson(context.spec.json, context.taskContext) {
-    _.put("kind", "keyed")
-      .put("event_time", context.task.hasEventTime)
-      .put("time_sorted", context.spec.timeSorted): Unit
-  }
+  private def initJson: String =
+    SessionStart.initJson(context.spec.json, context.task.text, context.taskContext) {
+      _.put("kind", "keyed")
+        .put("event_time", context.task.hasEventTime)
+        .put("time_sorted", context.spec.timeSorted): Unit
+    }
 
   /** Translates errors of the user's function, so that they reach the driver with their own message. */
   private def showingErrors[T](body: => T): T =

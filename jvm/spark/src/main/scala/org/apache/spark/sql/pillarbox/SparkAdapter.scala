@@ -4,6 +4,7 @@ import org.apache.arrow.memory.BufferAllocator
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.internal.config.SECRET_REDACTION_PATTERN
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.expressions.{Ascending, Attribute, Expression, SortOrder}
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
@@ -64,6 +65,12 @@ object SparkAdapter {
   def hadoopConf(session: SparkSession): Configuration = classicOf(session).sessionState.newHadoopConf()
 
   def sqlConf(session: SparkSession): SQLConf = classicOf(session).sessionState.conf
+
+  /** The pattern of names whose values Spark hides. */
+  def redaction(conf: SQLConf): String = {
+    val setting = SECRET_REDACTION_PATTERN
+    conf.getConfString(setting.key, setting.defaultValueString)
+  }
 
   /**
    * Returns the rows of `plan`, partitioned as the input of a stateful operator is.
