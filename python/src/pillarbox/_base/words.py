@@ -54,6 +54,7 @@ _KEYED = _KEY | _words(
         "inputs": "columns input",
         'side_outputs, such as side_outputs={"bad": "id bigint"}': "tags outputs",
         "order_by": "sort_by",
+        'on_late="drop", "process" or "output"': "late late_rows allowed_lateness",
     }
 )
 _CALL_OPTIONS = " ".join(("capacity limit timeout retry on_error resource budget usage", *_CALLS))
@@ -70,6 +71,7 @@ _ARROW = _words(
     {
         "The column form has no order of rows; use pb.process_keyed.": "time_sorted",
         "The column form has one output; use pb.process_keyed.": "side_outputs tags outputs",
+        "The column form drops late rows; use pb.process_keyed.": "on_late",
     }
 )
 _HARNESS = {
