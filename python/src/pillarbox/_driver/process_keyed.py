@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .._async.given import check_retry_on
 from .._base.checks import check
 from .._base.functions import JvmFunction
 from .._base.unknown_options import answers_unknown
@@ -18,7 +19,6 @@ from .._keyed.input_columns import quoted
 from .._keyed.methods import check_kind, check_methods, timers_refused
 from .._keyed.stored_names import TIMERS
 from ..errors import error, shown
-from .async_io import check_retry_on
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

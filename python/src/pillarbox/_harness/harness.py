@@ -52,9 +52,9 @@ class Harness:
         given: CallOptions | None = None,
     ) -> None:
         check_methods(function)
-        columns = _columns(schema, "schema")
+        columns = columns_of(schema, "schema")
         self._accept_row = row_acceptor(columns, Place(error="INPUT_TYPE_MISMATCH"))
-        output = _columns(returns, "returns")
+        output = columns_of(returns, "returns")
         calls = None if given is None else given.calls(type(function).__name__, output)
         self._accept_output = row_acceptor(output if calls is None else calls.output, Place())
         self._key_of = _key_reader(columns, column_names("by", by))
@@ -69,7 +69,7 @@ class Harness:
         self._sides: dict[str, list[Any]] = {tag: [] for tag in sides}
         if self._on_late == "output":
             self._sides[LATE] = []
-        tags = {tag: row_acceptor(_columns(kind, tag), Place(tag)) for tag, kind in sides.items()}
+        tags = {tag: row_acceptor(columns_of(kind, tag), Place(tag)) for tag, kind in sides.items()}
         self._loop: HarnessLoop | None = None
         self._runtime = self._made(function, calls, columns, sorted_input=self._sorted, tags=tags)
         self._runtime.open()
@@ -343,7 +343,11 @@ def _up(micros: int | None) -> int:
     return -(-micros // 1000)
 
 
-def _columns(columns: str | t.StructType | type[Any], option: str) -> t.StructType:
+def columns_of(columns: str | t.StructType | type[Any], option: str) -> t.StructType:
+    """Return the columns that ``option`` gives as DDL, StructType or class.
+
+    Raises ``InvalidSchema`` (INVALID_TYPE).
+    """
     if is_record(columns):
         columns = cast(t.StructType, mapped_type(columns, option).data_type)
     if isinstance(columns, t.StructType):

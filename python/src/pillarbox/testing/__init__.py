@@ -29,6 +29,7 @@ from .._keyed.function import (
 from .._keyed.methods import check_kind
 from .._keyed.surface import Timer
 from .._keyed_async.options import CallOptions
+from .async_harness import AsyncHarness
 from .service import FakeService
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from ..options import Duration, ErrorColumn, Timeout
     from ..retry import Retry
 
-__all__ = ["AsyncKeyedHarness", "FakeService", "KeyedHarness", "Timer", "call"]
+__all__ = ["AsyncHarness", "AsyncKeyedHarness", "FakeService", "KeyedHarness", "Timer", "call"]
 
 _OTHERS: dict[type, str] = {
     KeyedProcessFunction: "Use pb.testing.KeyedHarness.",
