@@ -149,7 +149,7 @@ def test_an_event_time_behind_the_watermark_is_an_error_that_names_the_row(
     with pytest.raises(Exception, match="EVENT_TIME_BEHIND_WATERMARK") as caught:
         run(quick, tmp_path, FIRSTS, lambda rows: then(firsts("ts", form)(rows)), "append")
     message = str(caught.value)
-    assert f"process_keyed({form.__name__}): The function emitted [a," in message
+    assert f"process_keyed({form.__name__}): The function emitted Row(k='a', ts=" in message
     assert "has passed it with 1970-01-01T00:00:00.005Z" in message
     assert "Emit the time as a column of another name" in message
 
