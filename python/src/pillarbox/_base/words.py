@@ -137,8 +137,10 @@ _SCAN = _words(
     }
 )
 
+_ALL_OF_ASYNC_IO = {**_CALLS, **_FUNCTION, **_RETURNS, **_KEY, **_ASYNC_IO}
+
 WORDS: dict[str, dict[str, str]] = {
-    "async_io": {**_CALLS, **_FUNCTION, **_RETURNS, **_KEY, **_ASYNC_IO},
+    "async_io": _ALL_OF_ASYNC_IO,
     "async_udf": {**_ASYNC_IO, **_CALLS, **_FUNCTION, **_RETURNS, **_UDF},
     "process_keyed": {**_KEYED, **_FUNCTION, **_RETURNS, **_NO_CALLS},
     "process_keyed_async": {**_KEYED, **_FUNCTION, **_RETURNS, **_CALLS, **_ASYNC_IO_ONLY},
@@ -146,6 +148,10 @@ WORDS: dict[str, dict[str, str]] = {
     "KeyedHarness": _HARNESS
     | _words({"Its function makes no calls; use pb.testing.AsyncKeyedHarness.": _CALL_OPTIONS}),
     "AsyncKeyedHarness": _HARNESS | _CALLS,
+    "AsyncHarness": {
+        **{name: told for name, told in _ALL_OF_ASYNC_IO.items() if name != "schema"},
+        **_words({"schema": "input", "Give the rows to run(rows).": "df rows"}),
+    },
     "scan": _KEYED | _SCAN,
     "read_offsets": _words(
         {

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from .._async.column_command import ColumnCommand, check_arguments
 from .._async.command import check_called, check_resource
 from .._async.function import AsyncFunction
+from .._async.given import check_retry_on
 from .._async.options import AsyncOptions
 from .._base.checks import needs_other
 from .._base.functions import JvmFunction, is_async, name_of
@@ -31,7 +32,6 @@ from ..options import (
     as_timeout,
 )
 from ..retry import Retry
-from .async_io import check_retry_on
 from .engine import require_jvm
 from .marked import Marked
 

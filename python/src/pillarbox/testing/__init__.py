@@ -21,7 +21,6 @@ from .._async.calls import CURRENT, Call, CallSite, RunningCall
 from .._base.checks import check_count, check_name
 from .._base.unknown_options import answers_unknown
 from .._harness.harness import Harness as _Harness
-from .._harness.harness import HarnessOptions
 from .._keyed.function import (
     ArrowKeyedProcessFunction,
     AsyncKeyedProcessFunction,
@@ -30,6 +29,7 @@ from .._keyed.function import (
 from .._keyed.methods import check_kind
 from .._keyed.surface import Timer
 from .._keyed_async.options import CallOptions
+from .async_harness import AsyncHarness
 from .service import FakeService
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ..options import Duration, ErrorColumn, Timeout
     from ..retry import Retry
 
-__all__ = ["AsyncKeyedHarness", "FakeService", "KeyedHarness", "Timer", "call"]
+__all__ = ["AsyncHarness", "AsyncKeyedHarness", "FakeService", "KeyedHarness", "Timer", "call"]
 
 _OTHERS: dict[type, str] = {
     KeyedProcessFunction: "Use pb.testing.KeyedHarness.",
@@ -86,12 +86,10 @@ class KeyedHarness(_Harness):
         processing_time: int | datetime = 0,
     ) -> None:
         check_kind(function, KeyedProcessFunction, others=_OTHERS)
-        options = HarnessOptions(
-            *(by, schema, returns, timestamp),
-            *(order_by, time_sorted, side_outputs),
-            *(on_late, processing_time),
+        super().__init__(
+            *(function, by, schema, returns, timestamp),
+            *(order_by, time_sorted, side_outputs, on_late, processing_time),
         )
-        super().__init__(function, options)
 
 
 @answers_unknown
@@ -130,13 +128,12 @@ class AsyncKeyedHarness(_Harness):
         resource: Callable[[], Any] | None = None,
     ) -> None:
         check_kind(function, AsyncKeyedProcessFunction, others=_OTHERS)
-        options = HarnessOptions(
-            *(by, schema, returns, timestamp),
-            *(order_by, time_sorted, side_outputs),
-            *(on_late, processing_time),
-        )
         calls = CallOptions(capacity, timeout, retry, on_error, resource)
-        super().__init__(function, options, calls)
+        super().__init__(
+            *(function, by, schema, returns, timestamp),
+            *(order_by, time_sorted, side_outputs, on_late, processing_time),
+            calls,
+        )
 
 
 @answers_unknown
