@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -298,6 +300,52 @@ def test_calls_in_a_stream_have_ids_of_their_micro_batch(
     Path(checkpoint, "commits", "0").unlink()
     Path(checkpoint, "commits", ".0.crc").unlink(missing_ok=True)
     assert sorted(run()[6:]) == sorted(first)
+
+
+def test_a_function_that_can_t_travel_is_named(spark: SparkSession) -> None:
+    async def look_up(x: int) -> int:
+        return int(spark.range(x).count())
+
+    for use in (lambda udf: udf("id"), lambda udf: udf.register(spark)):
+        with pytest.raises(pb.InvalidFunction, match=r"NOT_PICKLABLE.*look_up.*SparkSession"):
+            use(pb.async_udf(look_up))
+
+
+@pytest.mark.classic
+def test_it_takes_broadcasts_and_accumulators_and_is_pickled_once(spark: SparkSession) -> None:
+    table = spark.sparkContext.broadcast([5, 6, 7])
+    seen = spark.sparkContext.accumulator(0)
+
+    async def look_up(x: int) -> int:
+        seen.add(1)
+        return int(table.value[x])
+
+    udf = pb.async_udf(look_up)
+    other = spark.newSession()
+    assert other.range(3).select(udf("id")).collect() == [(5,), (6,), (7,)]
+    assert seen.value == 3
+    assert udf._udf(spark) is udf._udf(other)
+
+
+@pytest.mark.whole
+def test_a_session_without_the_jar_says_so_at_the_first_use_and_in_sql() -> None:
+    script = """
+import pillarbox as pb
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+@pb.async_udf
+async def score(x: int) -> int: return x
+for use in (score, lambda _: score.register(spark)):
+    try: use("id")
+    except pb.EngineUnavailable as refusal: print("told:", refusal)
+spark.udf.register("score", score)
+try: spark.sql("SELECT score(1L)").collect()
+except Exception as failure: print("worker:", failure)
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert len(re.findall(r"told: \[ENGINE_UNAVAILABLE\].*pb\.configure", ran.stdout)) == 2, ran
+    worker = ran.stdout.partition("worker:")[2]
+    assert re.search(r"score is a pb.async_udf.*Pillarbox jar.*pb\.configure", worker), ran
 
 
 @pytest.mark.classic

@@ -127,6 +127,11 @@ def test_a_users_exception_in_a_call(spark: SparkSession, engine: str, tmp_path:
             "[ASYNC_CALL_FAILED] async_io(refuses_three): The call failed after 1 attempt in "
         )
         assert "for the row (id=3) with LookupError: no such thing:\n3." in str(found)
+    for error in seen.errors.values():
+        told = str(error)  # in the line of what failed, and where the traceback ends
+        assert (told.count("no such thing: 3."), told.count("no such thing:\n3")) == (1, 1)
+        assert told.count("To go on without such rows use on_error") == 1
+        assert told.count("pillarbox-failure ") == 1
 
 
 def test_the_condition_is_ours_where_spark_lets_it_be(

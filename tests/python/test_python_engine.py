@@ -16,13 +16,13 @@ from pyspark.sql import types as t
 from worker.driver import options_for
 
 import pillarbox as pb
+from pillarbox._arrow.schema import positions
 from pillarbox._async.command import Command, Shipped
 from pillarbox._async.python_operator import AsyncOperator
 from pillarbox._async.python_output import OutputBuilder
 from pillarbox._async.python_task import CallScope, PythonTask, run_task
 from pillarbox._base.functions import is_async
 from pillarbox._base.values import Values
-from pillarbox._driver.python_engine import positions
 
 X = t.StructType().add("x", "long")
 Y = t.StructType().add("y", "long")

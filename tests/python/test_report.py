@@ -95,6 +95,32 @@ def test_a_reader_meets_the_message_and_the_traceback_before_the_line_for_progra
     assert parse(long.layout()) == long
 
 
+@pytest.mark.parametrize("message", ["no such product:\nx", "no such product: " + "x" * 600])
+@pytest.mark.parametrize("raised", [True, False])
+def test_a_message_that_the_head_shortens_is_whole_once_and_the_remedy_is_in_the_head(
+    message: str, raised: bool
+) -> None:
+    told = report(
+        text=f"The call failed with KeyError: {message}. Use on_error.",
+        message=message,
+        traceback=f"{TRACEBACK}KeyError: {message}" if raised else "",
+    )
+    layout = told.layout()
+    head = layout.partition("\n")[0]
+    assert head.startswith(
+        "[ASYNC_CALL_FAILED] async_io(f): The call failed with KeyError: no such"
+    )
+    assert head.endswith(". Use on_error.")
+    assert len(head) < 500
+    assert layout.count("no such product:") == 2
+    assert layout.count(message) == 1
+    assert parse(layout) == told
+    cut = parse(layout[: 1 + sum(map(len, layout.split("\n")[:2]))])
+    if len(message) > 500:  # Spark Connect may cut what is behind the line for programs
+        assert cut is not None
+        assert message.startswith(cut.message.removesuffix("…"))
+
+
 @pytest.mark.parametrize("case", CASES, ids=[case["about"] for case in CASES])
 def test_what_spark_writes_behind_a_report_is_not_part_of_it(case: Any) -> None:
     layout = case["layout"]
@@ -125,6 +151,20 @@ ODD = st.text(
 )
 OURS = st.just(report().layout())
 TEXTS = st.one_of(ODD, st.builds("".join, st.lists(st.one_of(ODD, OURS), max_size=3)))
+
+
+@given(TEXTS, TEXTS, TEXTS, st.booleans())
+def test_a_message_within_text_and_traceback_is_found_again(
+    before: str, message: str, behind: str, raised: bool
+) -> None:
+    trace = f"{before}{message}" if raised else behind
+    told = report(text=f"{before[:50]}{message}{behind[:50]}", message=message, traceback=trace)
+    found = parse(told.layout())
+    assert found is not None
+    assert found == replace(
+        told, operator=found.operator, row=found.row, kind=found.kind,
+        traceback=trace.rstrip("\n"),
+    )  # fmt: skip
 
 
 @given(

@@ -30,7 +30,10 @@ MAY_USE: dict[str, tuple[str, ...]] = {
     "_harness": (*VALUES, "_async", "_keyed", "_keyed_async"),
     "_worker": (*VALUES, "_async", "_keyed", "_keyed_async"),
     "_driver": (*VALUES, "options", "retry", "_async", "_keyed", "_keyed_async", "_version"),
-    "testing": ("_base", "options", "retry", "_async", "_keyed", "_keyed_async", "_harness"),
+    "testing": (
+        *(*VALUES, "options", "retry"),
+        *("_async", "_keyed", "_keyed_async", "_harness", "_driver"),
+    ),
     "__main__": ("errors", "_driver"),
     "__init__": (
         *("errors", "retry", "options", "columns", "testing", "_version"),

@@ -10,11 +10,11 @@ from datetime import datetime, timezone
 
 import pytest
 from pyspark.sql import Row
-from virtual_clock import VirtualClockLoop
 
 import pillarbox as pb
 from pillarbox._harness import loop as harness_loop
 from pillarbox._harness.memory import KeySpace
+from pillarbox._harness.virtual_loop import VirtualLoop
 from pillarbox._keyed.list_state import ListCell
 from pillarbox._keyed.map_state import MapCell
 from pillarbox.testing import AsyncKeyedHarness, KeyedHarness
@@ -46,7 +46,7 @@ class Function(pb.AsyncKeyedProcessFunction):
 
 @pytest.fixture(autouse=True)
 def virtual_clock(monkeypatch):
-    monkeypatch.setattr(harness_loop, "new_event_loop", VirtualClockLoop)
+    monkeypatch.setattr(harness_loop, "new_event_loop", VirtualLoop)
 
 
 def harness(process, **options):

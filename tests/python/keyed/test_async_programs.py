@@ -7,7 +7,6 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from virtual_clock import VirtualClockLoop
 
 import pillarbox as pb
 from keyed.async_model import AsyncInterpreter
@@ -22,6 +21,7 @@ from keyed.test_model import (
     worker_agrees,
 )
 from pillarbox._harness import loop as harness_loop
+from pillarbox._harness.virtual_loop import VirtualLoop
 from pillarbox._keyed_async.options import CallOptions
 from pillarbox.testing import AsyncKeyedHarness
 
@@ -46,7 +46,7 @@ def scripts(draw):
 
 @pytest.fixture(autouse=True)
 def virtual_clock(monkeypatch):
-    monkeypatch.setattr(harness_loop, "new_event_loop", VirtualClockLoop)
+    monkeypatch.setattr(harness_loop, "new_event_loop", VirtualLoop)
 
 
 @pytest.mark.parametrize("examples", [50, pytest.param(200, marks=pytest.mark.whole)])

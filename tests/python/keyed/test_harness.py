@@ -399,3 +399,45 @@ def test_the_function_is_opened_at_once_and_closed_on_demand():
     assert log == ["open Logs"]
     one.close()
     assert log == ["open Logs", "close"]
+
+
+def late_rows(on_late, **options):
+    one = harness(lambda self, row, ctx: (row.k, int(ctx.is_late)), schema="k string, t bigint",
+                  timestamp="t", on_late=on_late, **options)  # fmt: skip
+    one.advance_watermark(1000)
+    rows = one.run_micro_batch([("a", 999), ("b", 1001), ("c", 1000)], watermark=2000)
+    assert one.late_rows == 2
+    return [tuple(row) for row in rows], one
+
+
+def test_late_rows_go_where_on_late_says():
+    assert late_rows("drop")[0] == [("b", 0)]
+    assert late_rows("process")[0] == [("a", 1), ("b", 0), ("c", 1)]
+    for options in ({}, {"time_sorted": True}):
+        rows, one = late_rows("output", **options)
+        assert rows == [("b", 0)]
+        assert one.side_output("late") == [Row(k="a", t=999), Row(k="c", t=1000)]
+
+
+def test_timers_are_never_late():
+    class Timed(pb.KeyedProcessFunction):
+        def process(self, row, ctx):
+            ctx.timers.register_event_time(ctx.timestamp)
+            return (row.k, int(ctx.is_late))
+
+        def on_timer(self, timestamp, ctx):
+            return (ctx.key, int(ctx.is_late))
+
+    one = KeyedHarness(Timed(), by="k", schema="k string, t bigint", returns="k string, n bigint",
+                       timestamp="t", on_late="process")  # fmt: skip
+    one.advance_watermark(1000)
+    assert one.process(("a", 1)) == [Row(k="a", n=1), Row(k="a", n=0)]
+
+
+def test_late_rows_out_of_order_are_refused():
+    with pytest.raises(pb.InvalidOption, match=r'with time_sorted.*Use on_late="output"'):
+        late_rows("process", time_sorted=True)
+    with pytest.raises(
+        pb.InvalidOption, match='on_late must be one of "drop", "process", "output"'
+    ):
+        late_rows("keep")

@@ -285,7 +285,7 @@ def test_a_stored_time_that_python_can_not_hold_is_named_with_its_state_and_key(
         ),
     ],
 )
-def test_an_error_names_key_and_event_and_shows_the_users_frames(keyed, events, words):
+def test_an_error_names_key_and_event_and_shows_the_users_frames(keyed, capfd, events, words):
     store = Store(keyed.start_keyed(Count(), name="rotations"))
     ((kind, failure),) = store.run(events, watermark=100, processing_time=100)
     assert (kind, failure["condition"]) == ("T", "KEYED_CALL_FAILED")
@@ -295,6 +295,7 @@ def test_an_error_names_key_and_event_and_shows_the_users_frames(keyed, events, 
     assert "test_keyed_session.py" in failure["traceback"]
     assert "pillarbox/_keyed" not in failure["traceback"]
     assert keyed.join() == -1
+    assert "Pillarbox worker" not in capfd.readouterr().err  # the JVM logs it
 
 
 def test_a_row_that_does_not_fit_names_the_key_it_came_from(keyed):

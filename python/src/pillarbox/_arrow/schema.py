@@ -98,6 +98,13 @@ def select_inputs(schema: StructType, inputs: Sequence[str] | None, case_sensiti
     return StructType(chosen)
 
 
+def positions(schema: StructType, inputs: Sequence[str] | None, chosen: StructType) -> list[int]:
+    """Return the positions in a row of the columns that the function sees."""
+    if inputs is None:
+        return list(range(len(schema.names)))
+    return [schema.names.index(name) for name in chosen.names]
+
+
 def find_column(
     schema: StructType, name: str, option: str, case_sensitive: bool = True
 ) -> StructField:

@@ -28,8 +28,8 @@ def complete(
     future = asyncio.ensure_future(work, loop=loop)
     try:
         return loop.run_until_complete(future)
-    except RuntimeError:
-        if future.done():
+    except RuntimeError as problem:
+        if future.done() or isinstance(problem, PillarboxError):
             raise
         raise stopped() from None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -161,7 +161,13 @@ def refuse_for_python(options: AsyncOptions) -> None:
     limit = options.limit
     if limit is not None and limit.scope != "task":
         raise error("LIMIT_NEEDS_JVM_ENGINE", scope=limit.scope)
-    adaptive = limit is not None and limit.adaptive
+    for option, reason in options_of_jvm(options):
+        raise error("OPTION_NEEDS_JVM_ENGINE", option=option, reason=reason)
+
+
+def options_of_jvm(options: AsyncOptions) -> Iterator[tuple[str, str]]:
+    """Yield the given options that only an operator in the executor can keep, with the reason."""
+    adaptive = options.limit is not None and options.limit.adaptive
     no_order = "a Python worker is given its rows a batch at a time and keeps no order by key"
     by_itself = "each row is called by itself, and its answer goes to Spark alone"
     for option, value, reason in (
@@ -173,4 +179,4 @@ def refuse_for_python(options: AsyncOptions) -> None:
         ("call_key", options.call_key, "its calls are named by the places of their rows"),
     ):
         if value:
-            raise error("OPTION_NEEDS_JVM_ENGINE", option=option, reason=reason)
+            yield option, reason

@@ -87,9 +87,10 @@ class CallRunner:
         context = contextvars.copy_context()
         thread = pool.submit(functools.partial(context.run, function, argument))
         self._threads.add(thread)
-        thread.add_done_callback(self._threads.discard)
+        ended = asyncio.wrap_future(thread)
+        thread.add_done_callback(self._threads.discard)  # after it has woken the loop
         try:
-            answer = await asyncio.wrap_future(thread)
+            answer = await ended
         except asyncio.CancelledError:
             pool.abandon(thread)
             raise
@@ -174,6 +175,10 @@ class CallRunner:
             self._unwinding.add(task)
             # A coroutine that never began can't do this itself.
             task.add_done_callback(self._unwinding.discard)
+
+    def runs_threads(self) -> bool:
+        """Return True while a thread runs a call, or has yet to begin it."""
+        return bool(self._threads)
 
     async def drain(self, limit_s: float) -> bool:
         """Cancel all calls and wait up to ``limit_s``. Return True if everything has stopped."""

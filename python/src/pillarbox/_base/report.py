@@ -1,9 +1,10 @@
 """The failure of a task as data, and as the text of the error that Spark raises.
 
 The text has a head for readers, the full texts that are cut in it, the traceback, and a line of
-JSON for programs, which refers to the head for what that says already. `FailureReport.scala` writes
-the same; ``tests/golden/failures.json`` has cases for both. In a long text the line stands behind
-the head, and it is bounded, as Spark Connect may cut a message at 2,048 characters.
+JSON for programs, which refers to the head and the traceback for what these say already.
+`FailureReport.scala` writes the same; ``tests/golden/failures.json`` has cases for both. In a long
+text the line stands behind the head, and it is bounded, as Spark Connect may cut a message at 2,048
+characters.
 """
 
 from __future__ import annotations
@@ -53,12 +54,16 @@ class Report:
     def layout(self) -> str:
         """Return the text, from which ``parse`` makes an equal report."""
         head, message = _cut(_one_line(self.text), _HEAD), _cut(self.message, _MESSAGE)
-        at = head.find(self.message)
-        texts = [
-            "" if head == self.text else self.text,
-            "" if message == self.message or at >= 0 else self.message,
-            self.traceback.rstrip("\n"),
-        ]
+        at, traceback = head.find(self.message), self.traceback.rstrip("\n")
+        full = "" if head == self.text else self.text
+        whole = "" if message == self.message or at >= 0 else self.message
+        shortened = self._shortened() if full else None
+        if shortened is not None:
+            head, at, length = shortened
+            full, whole = "", "" if self.message in traceback else self.message
+        else:
+            length = len(self.message)
+        texts = [full, whole, traceback]
         operator = _cut(_one_line(self.operator), _NAME)
         line: dict[str, Any] = {
             "type": self.type,
@@ -69,8 +74,10 @@ class Report:
             value = getattr(self, name)
             if value is not None:
                 line[name] = _cut(value, _VALUE) if kind is str else value
-        part = message if at < 0 else [at, len(self.message)]  # of the head
+        part = message if at < 0 else [at, length]  # of the head
         line |= {"kind": _cut(self.kind, _NAME), "message": part, "texts": [*map(len, texts)]}
+        if shortened is not None and not whole:
+            line["whole"] = [traceback.rfind(self.message), len(self.message)]
         place = f"{operator}: " if operator else ""
         top = f"[{self.condition}] {place}{head}"
         told = _MARK + json.dumps(line, ensure_ascii=False, separators=(",", ":"))
@@ -78,6 +85,19 @@ class Report:
         if behind and len(top) + len(behind) + len(told) <= _WHOLE:
             return f"{top}{behind}\n\n{told}"
         return f"{top}\n{told}{behind}"
+
+    def _shortened(self) -> tuple[str, int, int] | None:
+        """Return a head that shortens only the message in it, the message's place and length.
+
+        So the remedy is in the head, and the whole message stands in the text once.
+        """
+        at = self.text.find(self.message) if self.message else -1
+        before, behind = self.text[: max(at, 0)], self.text[at + len(self.message) :]
+        room = _HEAD - _cost(before + behind)
+        if at < 0 or room < _MESSAGE // 2 or _one_line(before + behind) != before + behind:
+            return None
+        short = _cut(_one_line(self.message), room)
+        return before + short + behind, at, len(short)
 
     def to_json(self) -> str:
         """Return the report without the operator, which the JVM knows."""
@@ -125,13 +145,20 @@ def _report(text: str, top: re.Match[str], at: int, ends: int | None) -> Report 
             return None
         place = f"{line['operator']}: " if line["operator"] else ""
         head = top[2].removeprefix(place)
+        told, place = _message(line["message"], head), line["message"]
+        if "whole" in line:
+            start, length = (_checked(one, int) for one in line["whole"])
+            message = traceback[start : start + length]
+            message = message if len(message) == length else ""  # it was cut
+        if message and isinstance(place, list):  # the head has it shortened
+            full = head[: place[0]] + message + head[sum(place) :]
         return Report(
             **{
                 name: _checked(line[name], str)
                 for name in ("type", "condition", "operator", "kind")
             },
             text=full or head,
-            message=message or _message(line["message"], head),
+            message=message or told,
             traceback=traceback,
             **{name: _checked(line[name], _OPTIONAL[name]) for name in _OPTIONAL if name in line},
         )
@@ -237,11 +264,20 @@ def _one_line(text: str) -> str:
     return text.replace("\r", " ").replace("\n", " ")
 
 
+def _cost(text: str) -> int:
+    """Return the length of ``text`` in JSON."""
+    return sum(map(_cost_of, text))
+
+
+def _cost_of(character: str) -> int:
+    return 2 if character in _TWO else 6 if character < " " else 1
+
+
 def _cut(text: str, limit: int) -> str:
     """Cut ``text`` to ``limit`` characters of JSON."""
     cost = end = 0
     for at, character in enumerate(text):
-        cost += 2 if character in _TWO else 6 if character < " " else 1
+        cost += _cost_of(character)
         if cost < limit:
             end = at + 1
         if cost > limit:

@@ -54,6 +54,7 @@ _KEYED = _KEY | _words(
         "inputs": "columns input",
         'side_outputs, such as side_outputs={"bad": "id bigint"}': "tags outputs",
         "order_by": "sort_by",
+        'on_late="drop", "process" or "output"': "late late_rows allowed_lateness",
     }
 )
 _CALL_OPTIONS = " ".join(("capacity limit timeout retry on_error resource budget usage", *_CALLS))
@@ -70,6 +71,7 @@ _ARROW = _words(
     {
         "The column form has no order of rows; use pb.process_keyed.": "time_sorted",
         "The column form has one output; use pb.process_keyed.": "side_outputs tags outputs",
+        "The column form drops late rows; use pb.process_keyed.": "on_late",
     }
 )
 _HARNESS = {
@@ -135,8 +137,10 @@ _SCAN = _words(
     }
 )
 
+_ALL_OF_ASYNC_IO = {**_CALLS, **_FUNCTION, **_RETURNS, **_KEY, **_ASYNC_IO}
+
 WORDS: dict[str, dict[str, str]] = {
-    "async_io": {**_CALLS, **_FUNCTION, **_RETURNS, **_KEY, **_ASYNC_IO},
+    "async_io": _ALL_OF_ASYNC_IO,
     "async_udf": {**_ASYNC_IO, **_CALLS, **_FUNCTION, **_RETURNS, **_UDF},
     "process_keyed": {**_KEYED, **_FUNCTION, **_RETURNS, **_NO_CALLS},
     "process_keyed_async": {**_KEYED, **_FUNCTION, **_RETURNS, **_CALLS, **_ASYNC_IO_ONLY},
@@ -144,6 +148,10 @@ WORDS: dict[str, dict[str, str]] = {
     "KeyedHarness": _HARNESS
     | _words({"Its function makes no calls; use pb.testing.AsyncKeyedHarness.": _CALL_OPTIONS}),
     "AsyncKeyedHarness": _HARNESS | _CALLS,
+    "AsyncHarness": {
+        **{name: told for name, told in _ALL_OF_ASYNC_IO.items() if name != "schema"},
+        **_words({"schema": "input", "Give the rows to run(rows).": "df rows"}),
+    },
     "scan": _KEYED | _SCAN,
     "read_offsets": _words(
         {

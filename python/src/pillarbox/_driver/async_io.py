@@ -7,30 +7,16 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from .._async.command import Command, check_function, check_resource
+from .._async.command import Command
 from .._async.function import AsyncFunction
-from .._async.options import AsyncOptions, Engine, name_of_operator, refuse_for_python
-from .._base.checks import check_choice, check_frame, column_names, needs_other
-from .._base.functions import JvmFunction, name_of
+from .._async.given import check_kind, given_options
+from .._async.options import AsyncOptions, Engine, refuse_for_python
+from .._base.checks import check_choice, check_frame
+from .._base.functions import JvmFunction
 from .._base.unknown_options import answers_unknown
 from ..errors import error
-from ..options import (
-    BatchSize,
-    CarryOver,
-    Duration,
-    ErrorColumn,
-    Journal,
-    Limit,
-    Timeout,
-    as_batch_size,
-    as_carry_over,
-    as_journal,
-    as_limits,
-    as_on_error,
-    as_retry,
-    as_timeout,
-)
-from ..retry import Retry, transient
+from ..options import BatchSize, CarryOver, Duration, ErrorColumn, Journal, Limit, Timeout
+from ..retry import Retry
 from .engine import jvm_if_there, require_jvm
 from .identity import identify
 from .keys import check_call_key, key_columns
@@ -144,31 +130,26 @@ def async_io(
     :class:`EngineUnavailable`, before any job is started.
     """
     check_choice("engine", engine, Engine)
-    check_resource(resource)
-    check_function(function, resource is not None, batch_size is not None)
-    kept, key = as_journal(journal), _columns("call_key", call_key)
-    options = AsyncOptions(
-        name=name_of_operator(name, name_of(function), key, kept),
-        inputs=_columns("inputs", inputs),
+    options = given_options(
+        function,
+        resource,
+        name=name,
+        inputs=inputs,
         explode=explode,
-        batch_size=as_batch_size(batch_size),
+        batch_size=batch_size,
         ordered=ordered,
-        by=_columns("by", by) or (),
+        by=by,
         capacity=capacity,
-        limits=as_limits(limit),
-        timeout=as_timeout(timeout),
-        retry=as_retry(retry),
-        on_error=as_on_error(on_error),
-        call_key=key,
+        limit=limit,
+        timeout=timeout,
+        retry=retry,
+        on_error=on_error,
+        call_key=call_key,
         share_calls=share_calls,
-        journal=kept,
-        carry_over=as_carry_over(carry_over),
+        journal=journal,
+        carry_over=carry_over,
     )
     return _plan(df, function, resource, returns, options, engine)
-
-
-def _columns(option: str, names: str | Sequence[str] | None) -> tuple[str, ...] | None:
-    return None if names is None else column_names(option, names)
 
 
 def _plan(
@@ -200,7 +181,7 @@ def _plan(
     by = key_columns(schema, options.by, sensitive)
     door = _door_to_jvm(df, function, engine)
     identity = identify(df, options.name, columns, options.inputs)
-    _check_kind(function, options, resource)
+    check_kind(function, options, resource)
     asked: Command | JvmFunction
     if isinstance(function, JvmFunction):
         asked = function
@@ -230,32 +211,3 @@ def _door_to_jvm(df: DataFrame, function: Function, engine: str) -> Door | None:
             advice='Use engine="jvm".',
         )
     return None
-
-
-def _check_kind(function: Function, options: AsyncOptions, resource: object) -> None:
-    """Refuse options that don't go with this kind of function."""
-    on_jvm = isinstance(function, JvmFunction)
-    check_retry_on(options.retry, on_jvm)
-    if isinstance(function, AsyncFunction) and resource is not None:
-        advice = "Open it in the function's open, and close it in close."
-        raise needs_other("resource", resource, "for a pb.AsyncFunction", advice)
-    refused = {
-        "resource": resource,
-        "batch_size": options.batch_size,
-        "retry.if_result": options.retry and options.retry.if_result,
-    }
-    for option, value in refused.items():
-        if on_jvm and value is not None:
-            raise needs_other(option, value, "for a JVM function", f"Leave {option} out.")
-
-
-def check_retry_on(retry: Retry | None, on_jvm: bool) -> None:
-    """Raise ``InvalidOption`` for exceptions of Python on the JVM, and of Java in Python."""
-    if retry is None or retry.on in (transient, Exception) or bool(retry._classes) == on_jvm:
-        return
-    if on_jvm:
-        kind, advice = "JVM", 'Name Java classes, such as on="java.io.IOException".'
-    else:
-        kind = "Python"
-        advice = "Pass exception types, such as on=(TimeoutError, ConnectionError)."
-    raise needs_other("retry.on", retry.on, f"for a {kind} function", advice)

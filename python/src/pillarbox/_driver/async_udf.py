@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from .._async.column_command import ColumnCommand, check_arguments
 from .._async.command import check_called, check_resource
 from .._async.function import AsyncFunction
+from .._async.given import check_retry_on
 from .._async.options import AsyncOptions
 from .._base.checks import needs_other
 from .._base.functions import JvmFunction, is_async, name_of
@@ -31,7 +32,6 @@ from ..options import (
     as_timeout,
 )
 from ..retry import Retry
-from .async_io import check_retry_on
 from .engine import require_jvm
 from .marked import Marked
 
@@ -239,9 +239,10 @@ class AsyncUdf:
     def register(self, spark: SparkSession, name: str | None = None) -> None:
         """Make it a function of SQL in ``spark``, by default under its own name.
 
-        Raises :class:`EngineUnavailable` where the session lacks the jar.
+        Raises :class:`EngineUnavailable` where the session lacks the jar, and
+        :class:`InvalidFunction` (NOT_PICKLABLE).
         """
-        require_jvm(spark).plan_udfs()
+        self._check_in(spark)
         spark.udf.register(self._name if name is None else name, self)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
@@ -251,8 +252,9 @@ class AsyncUdf:
         ``Column``. Otherwise, and with texts if it is awaited, it is a call with these values. It
         opens the resource if there is one.
 
-        Raises :class:`InvalidFunction` (WRONG_ARGUMENTS) if the function doesn't take so many, and
-        :class:`EngineUnavailable` where the session lacks the jar.
+        Raises :class:`InvalidFunction` (WRONG_ARGUMENTS, NOT_PICKLABLE) if the function doesn't
+        take so many, or can't travel, and :class:`EngineUnavailable` where the session lacks the
+        jar.
         """
         from pyspark.sql import Column
 
@@ -266,7 +268,6 @@ class AsyncUdf:
         spark = None if plain else _session()
         if spark is None:
             return self._called(*arguments, **named)
-        require_jvm(spark).plan_udfs()
         column = self._udf(spark)(*arguments, **named)
         if not is_column:
             column.__class__ = _awaitable(column.__class__)
@@ -279,11 +280,19 @@ class AsyncUdf:
             answer = call() if is_async(self._function) else await asyncio.to_thread(call)
             return await answer if inspect.isawaitable(answer) else answer
 
+    def _check_in(self, spark: SparkSession) -> None:
+        door = require_jvm(spark)
+        self._command().dumps()  # Spark's error would not name the function
+        door.forget_broadcasts()
+        door.plan_udfs()
+
     def _udf(self, spark: SparkSession) -> Any:
-        """Return Spark's UDF, which is made once for a session."""
-        owner, made = self._made
-        if owner is not spark:
-            if hasattr(spark, "_jsparkSession"):
+        """Return Spark's UDF, which is made once for a SparkContext, or a session of Connect."""
+        is_classic = hasattr(spark, "_jsparkSession")
+        owner: Any = spark.sparkContext if is_classic else spark
+        if self._made[0] is not owner:
+            self._check_in(spark)
+            if is_classic:
                 from pyspark.sql.udf import UserDefinedFunction
             else:
                 from pyspark.sql.connect.udf import (  # type: ignore[assignment]
@@ -292,8 +301,8 @@ class AsyncUdf:
             made = UserDefinedFunction(
                 self.func, self.returnType, self._name, _BATCHED, self.deterministic
             )
-            self._made = spark, made
-        return made
+            self._made = owner, made
+        return self._made[1]
 
     def _command(self) -> ColumnCommand:
         from pyspark.sql.types import StructType

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructField, StructType, TimestampNTZType, Timesta
 from .._arrow.schema import claim, find_column, is_case_sensitive, parse_returns, select_inputs
 from .._base.checks import check_flag, check_frame, check_name, column_names
 from .._keyed.input_columns import check_comparable, check_timestamp
-from .._keyed.output import TAG, check_tag
+from .._keyed.output import LATE, TAG, OnLate, check_on_late, check_tag, wire_schema
 from ..errors import error
 from ..options import Backend, StateBackend, as_backend
 from .keys import key_columns
@@ -34,6 +34,7 @@ class KeyedOptions:
     backend: StateBackend | Backend
     time_sorted: bool = False
     inputs: str | Sequence[str] | None = None
+    on_late: OnLate = "drop"
 
     def __post_init__(self) -> None:
         check_name("name", self.name, "rotations")
@@ -41,6 +42,7 @@ class KeyedOptions:
             check_name("timestamp", self.timestamp, "rotations")
         _ = self.storage
         check_flag("time_sorted", self.time_sorted)
+        check_on_late(self.on_late, self.time_sorted)
         column_names("by", self.by)
         if self.order_by is not None:
             column_names("order_by", self.order_by)
@@ -67,6 +69,14 @@ class KeyedInput:
     streaming: bool
     has_event_time: bool
     case_sensitive: bool
+    columns: StructType
+
+    @property
+    def late(self) -> StructType | None:
+        """The columns of the tag and of late rows, if they are put out."""
+        if self.options.on_late != "output":
+            return None
+        return wire_schema(StructType(), {LATE: self.columns})
 
 
 def check_input(df: DataFrame, options: KeyedOptions) -> KeyedInput:
@@ -99,6 +109,7 @@ def check_input(df: DataFrame, options: KeyedOptions) -> KeyedInput:
         streaming=df.isStreaming,
         has_event_time=bool(marked) or not df.isStreaming,
         case_sensitive=sensitive,
+        columns=schema,
     )
 
 
@@ -119,16 +130,20 @@ def _check_time_sorted(
 def parse_outputs(
     returns: StructType | str | type[Any],
     side_outputs: Mapping[str, StructType | str | type[Any]] | None,
-    case_sensitive: bool,
+    found: KeyedInput,
     spark: SparkSession,
 ) -> tuple[StructType, dict[str, StructType]]:
     """Return the columns of the main output and of the side outputs. Raises ``InvalidSchema``."""
+    case_sensitive = found.case_sensitive
     columns = parse_returns(returns, spark)
     sides = side_outputs or {}
     owners: dict[str, str] = {}
+    late = () if found.late is None else (LATE,)
+    for name in (TAG, *late) if sides or late else ():
+        claim(owners, name, "on_late" if late else "side_outputs", case_sensitive)
     for name in columns.names:
         claim(owners, name, "returns", case_sensitive)
-    for name in [TAG, *sides] if sides else []:
+    for name in sides:
         check_tag(name)
         claim(owners, name, "side_outputs", case_sensitive)
     return columns, {

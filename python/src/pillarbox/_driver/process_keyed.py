@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .._async.given import check_retry_on
 from .._base.checks import check
 from .._base.functions import JvmFunction
 from .._base.unknown_options import answers_unknown
@@ -18,13 +19,13 @@ from .._keyed.input_columns import quoted
 from .._keyed.methods import check_kind, check_methods, timers_refused
 from .._keyed.stored_names import TIMERS
 from ..errors import error, shown
-from .async_io import check_retry_on
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
     from .._async.options import OnError
+    from .._keyed.output import OnLate
     from .._keyed_async.options import CallOptions
     from ..options import Backend, Duration, ErrorColumn, StateBackend, Timeout
     from ..retry import Retry
@@ -43,6 +44,7 @@ def process_keyed(
     order_by: str | Sequence[str] | None = None,
     time_sorted: bool = False,
     side_outputs: Mapping[str, StructType | str | type[Any]] | None = None,
+    on_late: OnLate = "drop",
     initial_state: DataFrame | Mapping[str, DataFrame] | None = None,
     backend: StateBackend | Backend = "rocksdb",
     name: str | None = None,
@@ -77,6 +79,11 @@ def process_keyed(
         result then has the columns ``tag``, those of ``returns``, and a struct column for each
         tag: take it apart with :func:`main_output` and :func:`side_output`. The tags "main",
         "late" and "error" are reserved.
+    on_late: the treatment of rows at or behind the watermark of the micro-batch before. "drop"
+        drops and counts them, unless the function has nothing to do with event time (no
+        ``timestamp=``, ``on_timer`` or event-time TTL) and gets them like any other row. "process"
+        gives them to the function, with ``ctx.is_late``, and is not for time_sorted. "output" puts
+        them out with all columns of the input as the side output "late". A batch has no late rows.
     initial_state: the state that the query starts with. A DataFrame of the key columns and a
         column for each state, by name: its value, or accumulator, an array for a list, a map for
         a map. Or, to keep timestamps and timers too, a dict from names of states (and
@@ -100,6 +107,7 @@ def process_keyed(
         timestamp=timestamp,
         order_by=order_by,
         time_sorted=time_sorted,
+        on_late=on_late,
         backend=backend,
     )
     form = "jvm" if isinstance(function, JvmFunction) else "row"
@@ -118,6 +126,7 @@ def process_keyed_async(
     order_by: str | Sequence[str] | None = None,
     time_sorted: bool = False,
     side_outputs: Mapping[str, StructType | str | type[Any]] | None = None,
+    on_late: OnLate = "drop",
     initial_state: DataFrame | Mapping[str, DataFrame] | None = None,
     capacity: int = 100,
     timeout: Duration | Timeout | None = None,
@@ -136,8 +145,8 @@ def process_keyed_async(
     Parameters
     ----------
     function: an object of an :class:`AsyncKeyedProcessFunction`.
-    by, returns, inputs, timestamp, order_by, time_sorted, side_outputs, initial_state, backend,
-        name: as in :func:`process_keyed`, but there are no timers.
+    by, returns, inputs, timestamp, order_by, time_sorted, side_outputs, on_late, initial_state,
+        backend, name: as in :func:`process_keyed`, but there are no timers.
     capacity: the number of rows in flight in one task, each of another key.
     timeout: the longest time of a row over all its attempts, or a :class:`Timeout`.
     retry: the number of attempts, the first included, or a :class:`Retry`; one by default.
@@ -161,6 +170,7 @@ def process_keyed_async(
         timestamp=timestamp,
         order_by=order_by,
         time_sorted=time_sorted,
+        on_late=on_late,
         backend=backend,
     )
     calls = CallOptions(capacity, timeout, retry, on_error, resource)
@@ -233,12 +243,12 @@ def _plan(df: DataFrame, asked: _Asked, options: KeyedOptions, initial_state: ob
         check_methods(function)
     found = check_input(df, options)
     initial = initial_rows(initial_state, df.sparkSession, found)
-    columns, tags = parse_outputs(asked.returns, sides, found.case_sensitive, df.sparkSession)
+    columns, tags = parse_outputs(asked.returns, sides, found, df.sparkSession)
     command = calls = None
     if asked.calls is not None:
         calls = asked.calls.calls(options.name, columns)
         check_retry_on(calls.options.retry, on_jvm=False)
-        columns, tags = parse_outputs(calls.output, sides, found.case_sensitive, df.sparkSession)
+        columns, tags = parse_outputs(calls.output, sides, found, df.sparkSession)
     if form != "jvm":
         command = KeyedCommand(
             function, form, found.inputs, found.keys, columns, tags, calls

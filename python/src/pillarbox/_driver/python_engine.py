@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
-from .._arrow.schema import check_type
+from .._arrow.schema import check_type, positions
 from .._async.command import Command, Shipped
 from .._async.guarded import Guarded
 from .._async.options import AsyncOptions
@@ -75,13 +75,6 @@ def _numbered(schema: StructType) -> StructType:
     return StructType(
         [StructField(f"c{i}", f.dataType, f.nullable, f.metadata) for i, f in enumerate(schema)]
     )
-
-
-def positions(schema: StructType, inputs: Sequence[str] | None, chosen: StructType) -> list[int]:
-    """Return the positions in a row of the columns that the function sees."""
-    if inputs is None:
-        return list(range(len(schema.names)))
-    return [schema.names.index(name) for name in chosen.names]
 
 
 def _scope(df: DataFrame, identity: Identity) -> CallScope:

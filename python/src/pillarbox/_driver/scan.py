@@ -13,6 +13,7 @@ from ..errors import PillarboxError, error
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from .._keyed.output import OnLate
     from ..options import Backend, Duration, StateBackend
 
 
@@ -27,6 +28,7 @@ def scan(
     timestamp: str | None = None,
     order_by: str | Sequence[str] | None = None,
     time_sorted: bool = False,
+    on_late: OnLate = "drop",
     initial_state: DataFrame | Mapping[str, DataFrame] | None = None,
     backend: StateBackend | Backend = "rocksdb",
     name: str | None = None,
@@ -45,6 +47,8 @@ def scan(
     select: expressions over the row's columns and the states after it, as in ``selectExpr``; all
         columns of the row and all states by default.
     ttl: a :class:`StateTtl` or a duration; all states of a key expire together.
+    on_late: as in :func:`process_keyed`. With "process", ``select`` may use the column ``is_late``,
+        unless the input has one of this name.
     initial_state: as in :func:`process_keyed`; a DataFrame has a column for each state, and stored
         state has the name "scan".
     by, timestamp, order_by, time_sorted, backend, name: as in :func:`process_keyed`; the name is
@@ -66,6 +70,7 @@ def scan(
         timestamp=timestamp,
         order_by=order_by,
         time_sorted=time_sorted,
+        on_late=on_late,
         backend=backend,
     )
     found = check_input(df, options)

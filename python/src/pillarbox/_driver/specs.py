@@ -89,12 +89,14 @@ class KeyedSpec:
             "timers": options.storage._of_timers,
             "order_by": found.order_by,
             "time_sorted": options.time_sorted,
+            "on_late": options.on_late,
             "inputs": [] if options.inputs is None else found.inputs.names,  # []: all columns
             "tags": self.tags,
             "streaming": found.streaming,
             "event_time": found.has_event_time,
             "blocked_loop_ms": BLOCKED_LOOP_MS,
             "initial": [] if self.initial is None else self.initial.states,
+            **({} if found.late is None else {"late": found.late.json()}),
             **(self.function.to_spec() if isinstance(self.function, ScanSpec) else {}),
         }
 

@@ -20,7 +20,7 @@ from .._keyed.context import EVENT_TIMER, PROCESSING_TIMER, ROW, UNKNOWN
 from .._keyed.function import AsyncKeyedProcessFunction, KeyedProcessFunction
 from .._keyed.input_columns import order_key, timestamp_reader
 from .._keyed.methods import check_methods
-from .._keyed.output import check_tag, row_acceptor, without_none
+from .._keyed.output import LATE, OnLate, check_on_late, check_tag, row_acceptor, without_none
 from .._keyed.runtime import KeyedRuntime
 from .._keyed.surface import Timer
 from .._keyed.timers import epoch_ms
@@ -46,6 +46,7 @@ class HarnessOptions:
     order_by: str | Sequence[str] | None
     time_sorted: bool
     side_outputs: Mapping[str, str | t.StructType | type[Any]] | None
+    on_late: OnLate
     processing_time: int | datetime
 
 
@@ -59,9 +60,9 @@ class Harness:
         given: CallOptions | None = None,
     ) -> None:
         check_methods(function)
-        columns = _columns(options.schema, "schema")
+        columns = columns_of(options.schema, "schema")
         self._accept_row = row_acceptor(columns, Place(error="INPUT_TYPE_MISMATCH"))
-        output = _columns(options.returns, "returns")
+        output = columns_of(options.returns, "returns")
         calls = None if given is None else given.calls(type(function).__name__, output)
         self._accept_output = row_acceptor(output if calls is None else calls.output, Place())
         self._key_of = _key_reader(columns, column_names("by", options.by))
@@ -71,8 +72,12 @@ class Harness:
         sides = options.side_outputs or {}
         for tag in sides:
             check_tag(tag)
+        check_on_late(options.on_late, options.time_sorted)
+        self._on_late = options.on_late
         self._sides: dict[str, list[Any]] = {tag: [] for tag in sides}
-        tags = {tag: row_acceptor(_columns(kind, tag), Place(tag)) for tag, kind in sides.items()}
+        if self._on_late == "output":
+            self._sides[LATE] = []
+        tags = {tag: row_acceptor(columns_of(kind, tag), Place(tag)) for tag, kind in sides.items()}
         self._loop: HarnessLoop | None = None
         self._runtime = self._made(function, calls, columns, sorted_input=self._sorted, tags=tags)
         self._runtime.open()
@@ -163,19 +168,14 @@ class Harness:
         before = self._watermark
         if processing_time is not None:
             self._processing_time = max(self._processing_time, epoch_ms(processing_time))
-        accepted = [(self._time_of(row), row) for row in map(self._accept_row, rows)]
-        on_time = [(time, row) for time, row in accepted if not self._is_late(time)]
-        self.late_rows += len(accepted) - len(on_time)
+        accepted = self._admitted(
+            [(self._time_of(row), row) for row in map(self._accept_row, rows)]
+        )
         self._begin()
         if self._sorted:
-            self._wait(on_time)
+            self._wait(accepted)
         else:
-            if self._order is not None:
-                order = self._order
-                on_time.sort(key=lambda pair: order(pair[1]))
-            key_indexes = [self._space.key_index(self._key_of(row)) for _, row in on_time]
-            times = [None if time is None else time // 1000 for time, _ in on_time]
-            self._runtime.run_rows(key_indexes, times, [row for _, row in on_time])
+            self._run_arrived(accepted)
         if watermark is not None:
             self._watermark = max(before, epoch_ms(watermark))
             context = self._runtime.context
@@ -234,6 +234,26 @@ class Harness:
             self._runtime.end_task()
             self._loop.close()
             self._loop = None
+
+    def _admitted(self, rows: list[tuple[int | None, Any]]) -> list[tuple[int | None, Any]]:
+        """Return the rows that the function gets, and count the late ones."""
+        late = [row for micros, row in rows if self._is_late(micros)]
+        self.late_rows += len(late)
+        if self._on_late == "output":
+            self._sides[LATE] += late
+        if self._on_late == "process":
+            return rows
+        return [pair for pair in rows if not self._is_late(pair[0])]
+
+    def _run_arrived(self, rows: list[tuple[int | None, Any]]) -> None:
+        if self._order is not None:
+            order = self._order
+            rows = sorted(rows, key=lambda pair: order(pair[1]))
+        key_indexes = [self._space.key_index(self._key_of(row)) for _, row in rows]
+        times = [None if micros is None else micros // 1000 for micros, _ in rows]
+        if self._on_late == "process":
+            self._runtime.mark_late(self._is_late(micros) for micros, _ in rows)
+        self._runtime.run_rows(key_indexes, times, [row for _, row in rows])
 
     def _is_late(self, micros: int | None) -> bool:
         watermark = self._watermark
@@ -331,7 +351,11 @@ def _up(micros: int | None) -> int:
     return -(-micros // 1000)
 
 
-def _columns(columns: str | t.StructType | type[Any], option: str) -> t.StructType:
+def columns_of(columns: str | t.StructType | type[Any], option: str) -> t.StructType:
+    """Return the columns that ``option`` gives as DDL, StructType or class.
+
+    Raises ``InvalidSchema`` (INVALID_TYPE).
+    """
     if is_record(columns):
         columns = cast(t.StructType, mapped_type(columns, option).data_type)
     if isinstance(columns, t.StructType):

@@ -19,8 +19,8 @@ _CLOSE_LIMIT_S = 2.0
 class HarnessLoop:
     """An event loop that runs only while there is work. It is closed when it is collected."""
 
-    def __init__(self) -> None:
-        self._loop = new_event_loop()
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self._loop = new_event_loop() if loop is None else loop
         self._resource: OpenResource | None = None
         weakref.finalize(self, self._loop.close)
 

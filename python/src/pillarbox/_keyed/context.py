@@ -36,6 +36,7 @@ class KeyedContext(Context[Any]):
         "_tags",
         "_thread",
         "_watermark",
+        "is_late",
         "processing_time",
         "side_rows",
         "timers",
@@ -54,6 +55,7 @@ class KeyedContext(Context[Any]):
         # The first watermark of the bound states. If it is UNKNOWN, no value is older than it.
         self._first_watermark = UNKNOWN
         self.timestamp: int | None = None
+        self.is_late = False
         self.processing_time = 0
         self.side_rows: list[tuple[str, int, Any]] = []
 

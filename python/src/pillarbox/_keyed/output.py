@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 from pyspark.sql import types as t
@@ -18,13 +18,15 @@ from .._arrow.fields import Place
 from .._arrow.pieces import FrameSize, cut
 from .._arrow.results import row_shape
 from .._arrow.writers import list_writer
-from .._base.checks import check, check_name
+from .._base.checks import check, check_choice, check_name, needs_other
 from ..errors import ResultTypeMismatch
 from .values import ValueType
 
 TAG = "tag"
 MAIN = "main"
-RESERVED_TAGS = (MAIN, "late", "error")
+LATE = "late"
+OnLate = Literal["drop", "process", "output"]
+RESERVED_TAGS = (MAIN, LATE, "error")
 SIDE_OUTPUT = "pillarbox.side_output"
 
 
@@ -34,6 +36,14 @@ def check_tag(tag: object) -> None:
     check_name(option, tag, "bad")
     reserved = ", ".join(RESERVED_TAGS)
     check(tag not in RESERVED_TAGS, option, f"another one than {reserved}", tag, '"bad"')
+
+
+def check_on_late(on_late: object, time_sorted: bool) -> None:
+    """Raise ``InvalidOption`` for another treatment of late rows, or one that breaks the order."""
+    check_choice("on_late", on_late, OnLate)
+    if on_late == "process" and time_sorted:
+        condition = "with time_sorted, where a late row comes after its place"
+        raise needs_other("on_late", on_late, condition, 'Use on_late="output", or "drop".')
 
 
 def wire_schema(returns: t.StructType, side_outputs: dict[str, t.StructType]) -> t.StructType:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import get_ident
 from types import GeneratorType
 from typing import Any
@@ -61,13 +61,19 @@ class KeyedRuntime:
         self.ends: list[int] = []
         self.event_keys: list[int] = []
         self._events: list[Any] = []
+        self._late: Iterator[bool] | None = None
 
     def _context(self, name: str, tags: dict[str, Accept]) -> KeyedContext:
         return KeyedContext(name, tags)
 
+    @property
+    def has_timers(self) -> bool:
+        """True if the function may set timers."""
+        return has_own(self.function, "on_timer")
+
     def _refusal(self) -> Callable[[], Exception] | None:
         """Return a function that makes the error for a timer; None if timers are allowed."""
-        if has_own(self.function, "on_timer"):
+        if self.has_timers:
             return None
         return lambda: without_on_timer(self.function, self.context._name)
 
@@ -91,6 +97,11 @@ class KeyedRuntime:
         self.context._keys = keys
         self.context.side_rows = []
         self.rows, self.ends, self.event_keys, self._events = [], [], [], []
+        self._late, self.context.is_late = None, False
+
+    def mark_late(self, flags: Iterable[bool]) -> None:
+        """Tell which of the round's rows, in their order, are late. They go to ``run_rows``."""
+        self._late = iter(flags)
 
     def end(self) -> None:
         """End the round: state and timers are out of reach until the next event."""
@@ -101,7 +112,8 @@ class KeyedRuntime:
         self, key_indexes: Sequence[int], times: Sequence[int | None], rows: Sequence[Any]
     ) -> None:
         """Process rows as they come; ``times`` are their timestamps in ms, None for none."""
-        context, process = self.context, self.function.process
+        context = self.context
+        process = self.function.process if self._late is None else self._marking(self._late)
         collected, ended = self.rows, self.ends.append
         append, extend = collected.append, collected.extend
         context._event = ROW
@@ -128,6 +140,16 @@ class KeyedRuntime:
                     append(answer)
                     count += 1
             ended(count)
+
+    def _marking(self, late: Iterator[bool]) -> Callable[[Any, Any], Any]:
+        """Return ``process`` for rows with their lateness."""
+        process, context = self.function.process, self.context
+
+        def marked(row: Any, ctx: Any) -> Any:
+            context.is_late = next(late)
+            return process(row, ctx)
+
+        return marked
 
     def run_events(
         self,
@@ -222,7 +244,7 @@ class KeyedRuntime:
             self._reached[key_index] = reached = time
         context._watermark = reached
         context.enter(key_index)
-        context._event, context.timestamp = kind, time
+        context._event, context.timestamp, context.is_late = kind, time, False
         self._events.append(Timer(time, "event_time" if kind == EVENT_TIMER else "processing_time"))
         self._collect(key_index, self.function.on_timer(time, context))
 

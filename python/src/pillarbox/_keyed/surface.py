@@ -82,6 +82,9 @@ class Context(ABC, Generic[Key]):
     timestamp: int | Any
     """The row's event time, or the time of the timer; None for a row without event time."""
 
+    is_late: bool
+    """True for a row behind the watermark of the micro-batch before, with ``on_late="process"``."""
+
     processing_time: int
     """The time of the micro-batch, which is constant in it, and the same in a replay."""
 
@@ -113,8 +116,9 @@ class AsyncContext(Context[Key]):
     """The current row of an ``AsyncKeyedProcessFunction``.
 
     It belongs to the calling coroutine and to what that has started by asyncio. ``key``,
-    ``timestamp`` and ``watermark`` can be read there also in other threads (``asyncio.to_thread``)
-    and after the call; the others only on its loop, until the call ends. There are no timers.
+    ``timestamp``, ``is_late`` and ``watermark`` can be read there also in other threads
+    (``asyncio.to_thread``) and after the call; the others only on its loop, until the call ends.
+    There are no timers.
     """
 
     __slots__ = ()

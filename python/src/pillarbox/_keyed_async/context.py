@@ -22,6 +22,7 @@ class Attempt:
     __slots__ = (
         "_marks",
         "context",
+        "is_late",
         "is_open",
         "key",
         "key_index",
@@ -36,6 +37,7 @@ class Attempt:
         key_index: int,
         timestamp: int | None,
         watermark: int,
+        is_late: bool,
         states: Iterable[State],
     ) -> None:
         self.context = context
@@ -43,6 +45,7 @@ class Attempt:
         self.key = context._keys[key_index]
         self.timestamp = timestamp
         self.watermark = watermark
+        self.is_late = is_late
         self.side_rows: list[tuple[str, int, Any]] = []
         self._marks = [(state, state.mark(key_index)) for state in states]
         self.is_open = True
@@ -106,6 +109,15 @@ class AsyncKeyedContext(KeyedContext, AsyncContext[Any]):
     @timestamp.setter
     def timestamp(self, time: int | None) -> None:
         self._row_time = time
+
+    @property
+    def is_late(self) -> bool:
+        attempt = self._started_by()
+        return attempt is not None and attempt.is_late
+
+    @is_late.setter
+    def is_late(self, late: bool) -> None:
+        """Does nothing: only rows are late, and each has its attempt."""
 
     @property
     def _watermark(self) -> int:

@@ -32,16 +32,23 @@ class RowCall(AttemptedCall):
     ``problem`` is the function's last exception.
     """
 
-    __slots__ = ("current", "index", "key_index", "problem", "timestamp", "watermark")
+    __slots__ = ("current", "index", "is_late", "key_index", "problem", "timestamp", "watermark")
 
     def __init__(
-        self, index: int, key_index: int, timestamp: int | None, watermark: int, row: Any
+        self,
+        index: int,
+        key_index: int,
+        timestamp: int | None,
+        watermark: int,
+        row: Any,
+        is_late: bool = False,
     ) -> None:
         super().__init__(0, row)
         self.index = index
         self.key_index = key_index
         self.timestamp = timestamp
         self.watermark = watermark
+        self.is_late = is_late
         self.current: Attempt | None = None
         self.problem: BaseException | None = None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
+from itertools import repeat
 from typing import Any
 
 from pyspark.sql.types import StructType
@@ -77,10 +78,10 @@ class AsyncKeyedRuntime(KeyedRuntime):
     def run_rows(
         self, key_indexes: Sequence[int], times: Sequence[int | None], rows: Sequence[Any]
     ) -> None:
-        watermark = self.context._watermark
+        watermark, late = self.context._watermark, self._late or repeat(False)
         events = enumerate(zip(key_indexes, times, rows, strict=True))
         self._run(
-            [RowCall(at, key_index, time, watermark, row) for at, (key_index, time, row) in events]
+            [RowCall(at, k, time, watermark, row, next(late)) for at, (k, time, row) in events]
         )
 
     def run_events(
@@ -143,7 +144,9 @@ class AsyncKeyedRuntime(KeyedRuntime):
 
     def _attempt(self, call: RowCall) -> Attempt:
         states = self.registry.states.values()
-        return Attempt(self.context, call.key_index, call.timestamp, call.watermark, states)
+        return Attempt(
+            *(self.context, call.key_index, call.timestamp, call.watermark, call.is_late, states)
+        )
 
     async def _call(self, call: RowCall) -> Any:
         attempt = call.current

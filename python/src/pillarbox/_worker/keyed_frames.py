@@ -6,13 +6,15 @@ an Arrow blob is one encapsulated RecordBatch message without schema or dictiona
 length 0 stands for a batch without rows. Columns count by position, their names don't matter.
 
 INIT's spec has ``"kind": "keyed"``, its input schema is that of the rows, its result schema that of
-the rows that come back, its command a pickled ``KeyedCommand``. ::
+the rows that come back, its command a pickled ``KeyedCommand``. Rows have one more column than the
+command's if the function gets late rows: a boolean, true for those. ::
 
     O READY    Python -> JVM   blob JSON {"states": [{"name", "kind": "value"|"list"|"map"|
                                "reducing"|"aggregating", "type": schema JSON (a struct; a plain type
                                T is wrapped as struct<value:T>), "plain", "key_type": the same for
                                the keys of a map, else null, "key_plain", "ttl": null | {"ms",
-                               "update", "visibility", "time_domain"}, "on_expire"}]}
+                               "update", "visibility", "time_domain"}, "on_expire"}],
+                               "timers": true if the function has on_timer}
     S SCHEMAS  JVM -> Python   u32 count = 2 + states, then blobs, each an IPC schema message:
                                key columns; rows; each state's cells in the order of READY
     K FRAME    JVM -> Python   u64 frame id
@@ -201,9 +203,10 @@ class _Reader:
         return numbers_of(code, self.take(size * count))
 
 
-def encode_ready(states: Sequence[dict[str, Any]]) -> bytes:
+def encode_ready(states: Sequence[dict[str, Any]], has_timers: bool) -> bytes:
     """Encode READY with the declared states."""
-    return encode(READY, _blob(json.dumps({"states": list(states)}).encode()))
+    content = {"states": list(states), "timers": has_timers}
+    return encode(READY, _blob(json.dumps(content).encode()))
 
 
 def decode_schemas(body: memoryview) -> list[pa.Schema]:

@@ -42,6 +42,8 @@ class RowRunner:
         self._read_keys = key_reader(command.key_schema)
         runtime.context._key_names = command.key_schema.names
         self._read_rows = RowReader(command.input_schema).read_strictly
+        self._columns = len(command.input_schema)
+        self._marks_late = len(self._row_schema) > self._columns
         states = runtime.registry.states.values()
         self._wires = [wire_for(*pair) for pair in zip(states, schemas[2:], strict=True)]
         self._keys = _HeldKeys(self._load_keys)
@@ -107,10 +109,16 @@ class RowRunner:
 
     def _rows(self, frame: KeyedFrame) -> list[Any]:
         rows: list[Any] = []
+        late: list[bool] = []
         for batch in keyed_frames.decode_batches(frame.row_blobs, self._row_schema):
+            if self._marks_late:
+                late += batch.column(self._columns).to_pylist()
+                batch = batch.select(range(self._columns))
             if batch.num_rows:
                 read = self._read_rows(batch)
                 rows = rows + read if rows else read
+        if self._marks_late:
+            self._runtime.mark_late(late)
         return rows or [()] * frame.kinds.count(0)
 
     def _update(self, frame: KeyedFrame) -> KeyedUpdate:

@@ -72,8 +72,9 @@ class KeyedSession:
 
         Raises ``EOFError`` if the JVM went away.
         """
-        states = self._opened.runtime.registry.states.values()
-        self._channel.send(keyed_frames.encode_ready([s.declaration.to_spec() for s in states]))
+        runtime = self._opened.runtime
+        states = [state.declaration.to_spec() for state in runtime.registry.states.values()]
+        self._channel.send(keyed_frames.encode_ready(states, runtime.has_timers))
         while True:
             kind, body = self._channel.next()
             if kind == keyed_frames.FRAME:

@@ -48,7 +48,7 @@ def main(infile: BinaryIO, outfile: BinaryIO) -> None:
     channel = Channel(infile.fileno(), process.loop)
     try:
         clean = _serve(infile, process, channel)
-    except EOFError:
+    except (EOFError, Reported):  # the JVM has gone, or fails the task and logs why
         clean = False
     except BaseException as problem:
         print(f"Pillarbox worker: {message_of(problem)}", file=sys.stderr, flush=True)
@@ -76,8 +76,7 @@ def _serve(infile: BinaryIO, process: WorkerProcess, channel: Channel) -> bool:
     except (EOFError, Reported):
         raise
     except BaseException as problem:
-        send_fatal(channel, problem)
-        raise
+        raise send_fatal(channel, problem) from problem
 
 
 def _serve_calls(process: WorkerProcess, channel: Channel, init: Init) -> bool:

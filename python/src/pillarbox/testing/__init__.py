@@ -30,14 +30,16 @@ from .._keyed.function import (
 from .._keyed.methods import check_kind
 from .._keyed.surface import Timer
 from .._keyed_async.options import CallOptions
+from .async_harness import AsyncHarness
 from .service import FakeService
 
 if TYPE_CHECKING:
     from .._async.options import OnError
+    from .._keyed.output import OnLate
     from ..options import Duration, ErrorColumn, Timeout
     from ..retry import Retry
 
-__all__ = ["AsyncKeyedHarness", "FakeService", "KeyedHarness", "Timer", "call"]
+__all__ = ["AsyncHarness", "AsyncKeyedHarness", "FakeService", "KeyedHarness", "Timer", "call"]
 
 _OTHERS: dict[type, str] = {
     KeyedProcessFunction: "Use pb.testing.KeyedHarness.",
@@ -61,9 +63,8 @@ class KeyedHarness(_Harness):
     schema, returns: the columns of the input and of the output, as DDL, a StructType or a
         class (see :func:`async_io`).
     timestamp: the column with a row's event time: a timestamp, or (for short tests) a bigint of
-        epoch ms. Rows at or before the watermark are dropped and counted in ``late_rows``, as
-        Spark does.
-    order_by, time_sorted, side_outputs: as in :func:`process_keyed`.
+        epoch ms. Rows at or before the watermark are late and counted in ``late_rows``.
+    order_by, time_sorted, side_outputs, on_late: as in :func:`process_keyed`.
     processing_time: the start of that clock, in epoch ms or as a datetime.
 
     Raises :class:`InvalidFunction`, :class:`InvalidOption`, :class:`InvalidSchema`, or
@@ -82,12 +83,14 @@ class KeyedHarness(_Harness):
         order_by: str | Sequence[str] | None = None,
         time_sorted: bool = False,
         side_outputs: Mapping[str, str | StructType | type[Any]] | None = None,
+        on_late: OnLate = "drop",
         processing_time: int | datetime = 0,
     ) -> None:
         check_kind(function, KeyedProcessFunction, others=_OTHERS)
         options = HarnessOptions(
             *(by, schema, returns, timestamp),
-            *(order_by, time_sorted, side_outputs, processing_time),
+            *(order_by, time_sorted, side_outputs),
+            *(on_late, processing_time),
         )
         super().__init__(function, options)
 
@@ -101,8 +104,8 @@ class AsyncKeyedHarness(_Harness):
     Parameters
     ----------
     function: an object of an :class:`AsyncKeyedProcessFunction`; it is opened at once.
-    by, schema, returns, timestamp, order_by, time_sorted, side_outputs, processing_time: as in
-        :class:`KeyedHarness`.
+    by, schema, returns, timestamp, order_by, time_sorted, side_outputs, on_late, processing_time:
+        as in :class:`KeyedHarness`.
     capacity, timeout, retry, on_error, resource: as in :func:`process_keyed_async`.
 
     Raises as :class:`KeyedHarness`.
@@ -119,6 +122,7 @@ class AsyncKeyedHarness(_Harness):
         order_by: str | Sequence[str] | None = None,
         time_sorted: bool = False,
         side_outputs: Mapping[str, str | StructType | type[Any]] | None = None,
+        on_late: OnLate = "drop",
         processing_time: int | datetime = 0,
         capacity: int = 100,
         timeout: Duration | Timeout | None = None,
@@ -129,7 +133,8 @@ class AsyncKeyedHarness(_Harness):
         check_kind(function, AsyncKeyedProcessFunction, others=_OTHERS)
         options = HarnessOptions(
             *(by, schema, returns, timestamp),
-            *(order_by, time_sorted, side_outputs, processing_time),
+            *(order_by, time_sorted, side_outputs),
+            *(on_late, processing_time),
         )
         calls = CallOptions(capacity, timeout, retry, on_error, resource)
         super().__init__(function, options, calls)

@@ -51,6 +51,14 @@ public abstract class KeyedProcessFunction<K, IN, OUT> implements Serializable {
     /** The time of the row, {@link #NO_TIMESTAMP} if it has none, or of the timer. */
     long timestamp();
 
+    /**
+     * True in {@code processElement} for a row at or behind the watermark of the micro-batch before, under
+     * {@code on_late="process"}.
+     */
+    default boolean isLate() {
+      return false;
+    }
+
     /** The key of the row or timer. */
     K currentKey();
 

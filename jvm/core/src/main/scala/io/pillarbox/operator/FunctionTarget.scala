@@ -38,6 +38,7 @@ private[pillarbox] final class FunctionTarget[K, R, FK, IN, OUT](
   override def takeRow(key: K, row: R, time: Long): Unit = {
     backend.setCurrentKey(key)
     context.timestamp = time
+    context.late = view.isLate(row)
     function.processElement(view.input(row), context, collector)
   }
 
@@ -61,6 +62,8 @@ private[pillarbox] final class FunctionTarget[K, R, FK, IN, OUT](
 
   private class RowContext extends Context[FK] {
     var timestamp: Long = Output.NoTimestamp
+    var late: Boolean = false
+    override def isLate: Boolean = late
     override def currentKey: FK = view.key(backend.currentKey)
     override def timerService: TimerService = service
     override def output[X](tag: OutputTag[X], value: X): Unit = {
@@ -83,5 +86,8 @@ private[pillarbox] object FunctionTarget {
     def keyOf(row: R): K
     def key(key: K): FK
     def input(row: R): IN
+
+    /** True for a row behind the watermark, if the function gets such rows. */
+    def isLate(row: R): Boolean = false
   }
 }

@@ -94,3 +94,9 @@ class KeepsOdd extends KeyedProcessFunction[Row, Row, Row] {
   override def processElement(row: Row, context: Context[Row], out: Collector[Row]): Unit =
     if (row.getLong(1) % 2 == 1) kept.update(row.getLong(1)) else kept.clear()
 }
+
+/** Emits the key of each row, and whether the row is late. */
+class TellsLate extends KeyedProcessFunction[Row, Row, Row] {
+  override def processElement(row: Row, context: Context[Row], out: Collector[Row]): Unit =
+    out.collect(Row(row.get(0), context.isLate))
+}

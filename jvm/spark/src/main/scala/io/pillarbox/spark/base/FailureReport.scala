@@ -37,25 +37,39 @@ private[pillarbox] final case class FailureReport(
    * `tests/golden/failures.json` has examples.
    */
   def layout: String = {
-    val (head, shortMessage) = (cut(oneLine(text), LongestHead), cut(message, LongestMessage))
-    val at = head.indexOf(message)
-    val texts = Seq(
-      if (head == text) "" else text,
-      if (shortMessage == message || at >= 0) "" else message,
-      traceback.replaceAll("\n+\\z", "")
-    )
+    val trace = traceback.replaceAll("\n+\\z", "")
+    val plain = cut(oneLine(text), LongestHead)
+    val short = if (plain == text) None else shortened
+    val head = short.getOrElse(Head(plain, plain.indexOf(message), message))
+    val inTrace = if (short.isDefined) trace.lastIndexOf(message) else -1
+    val shortMessage = cut(message, LongestMessage)
+    val isTold = if (short.isDefined) inTrace >= 0 else shortMessage == message || head.at >= 0
+    val texts = Seq(if (plain == text || short.isDefined) "" else text, if (isTold) "" else message, trace)
     val place = shownOperator
-    val top = (if (place.isEmpty) s"[$condition] " else s"[$condition] $place: ") + head
+    val top = (if (place.isEmpty) s"[$condition] " else s"[$condition] $place: ") + head.text
     val line = json(place)
-    if (at >= 0) line.putArray("message").add(lengthOf(head.take(at))).add(lengthOf(message))
+    if (head.at >= 0) putRange(line, "message", head.text, head.at, head.message)
     else line.put("message", shortMessage)
     val sizes = line.putArray("texts")
     texts.foreach(part => sizes.add(lengthOf(part)))
+    if (inTrace >= 0) putRange(line, "whole", trace, inTrace, message)
     val behind = texts.filter(_.nonEmpty).map("\n\n" + _).mkString
     val told = Mark + mapper.writeValueAsString(line)
     if (behind.nonEmpty && lengthOf(top) + lengthOf(behind) + lengthOf(told) <= LongestWhole)
       s"$top$behind\n\n$told"
     else s"$top\n$told$behind"
+  }
+
+  /** A head that shortens only the message in it: so it has the remedy, and the message is whole once. */
+  private def shortened: Option[Head] = {
+    val at = if (message.isEmpty) -1 else text.indexOf(message)
+    val (before, behind) = (text.take(at), text.drop(at + message.length))
+    val room = LongestHead - costOf(before + behind)
+    val fits = at >= 0 && room >= LongestMessage / 2 && oneLine(before + behind) == before + behind
+    Option.when(fits) {
+      val short = cut(oneLine(message), room)
+      Head(before + short + behind, at, short)
+    }
   }
 
   private def shownOperator: String = cut(oneLine(operator), LongestName)
@@ -96,6 +110,14 @@ private[pillarbox] object FailureReport {
   /** Makes the report of an error with a given text. */
   def titled(condition: String, text: String, operator: String): FailureReport =
     FailureReport(ErrorCatalogue.typeOf(condition), condition, text, operator, condition, text)
+
+  /** The first line, and the place in it of the message, or of a short form of it; -1 for none. */
+  private final case class Head(text: String, at: Int, message: String)
+
+  private def putRange(line: ObjectNode, field: String, text: String, at: Int, part: String): Unit =
+    line.putArray(field).add(lengthOf(text.take(at))).add(lengthOf(part)): Unit
+
+  private def costOf(text: String): Int = text.codePoints.map(costOf(_)).sum
 
   private def lengthOf(text: String): Int = text.codePointCount(0, text.length)
 

@@ -4,8 +4,9 @@ import io.pillarbox.operator.{Output, Rows}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 
-/** The rows of a task, with their event times. Mailbox thread only. */
-private final class InputRows(input: Iterator[InternalRow], task: KeyedTaskSpec) extends Rows[UnsafeRow] {
+/** The rows of a task that its operator gets, with their event times. Mailbox thread only. */
+private final class InputRows(input: Iterator[InternalRow], late: LateRows, task: KeyedTaskSpec)
+    extends Rows[UnsafeRow] {
   private lazy val toUnsafe = UnsafeProjection.create(task.inputSchema)
   private val timestampOrdinal = task.timestampOrdinal
   private val isSorted = task.spec.timeSorted
@@ -14,10 +15,10 @@ private final class InputRows(input: Iterator[InternalRow], task: KeyedTaskSpec)
   private var isOver = false
 
   override def advance(): Boolean = {
-    if (!isOver && input.hasNext) {
-      current = unsafe(input.next())
-      timestamp = timeOf(current)
-    } else isOver = true
+    current = null
+    while (!isOver && current == null)
+      if (input.hasNext) current = late.admit(unsafe(input.next())) else isOver = true
+    if (!isOver) timestamp = timeOf(current)
     !isOver
   }
 

@@ -44,6 +44,11 @@ private final class KeyedDriver(
     state.isClaimed = true
   }
 
+  /** True if rows behind the watermark are processed. After `open`. */
+  def takesLateRows: Boolean = lateRows.areProcessed
+
+  private lazy val lateRows = new LateRows(task, operator.usesEventTime, ready)
+
   /** Refuses state that the function no longer declares: a renamed state would silently be empty. */
   private def checkStates(): Unit = {
     val gone = state.backend.unclaimedStates
@@ -90,7 +95,7 @@ private final class KeyedDriver(
   private lazy val batchTimers = new BatchExecutionInternalTimerService[UnsafeRow](state.backend)
 
   private def orderOf(target: KeyedTarget[UnsafeRow, UnsafeRow]): KeyedSchedule = {
-    val rows = new InputRows(input, task)
+    val rows = new InputRows(input, lateRows, task)
     if (task.isBatch) {
       val ties = Option.when(task.spec.timeSorted)(task.tieOrder())
       val (keys, keyOf) = (state.backend.keySerializer, context.keyOf(_: UnsafeRow))

@@ -27,7 +27,7 @@ private[pillarbox] final class KeyedIterator(
     initial: Iterator[InternalRow] = Iterator.empty
 ) extends Iterator[InternalRow] {
   private val lane = TaskLanes.newLane(taskContext)
-  private val ready = new ReadyRows
+  private val ready = new ReadyRows(if (task.spec.late.isEmpty) null else new LateOutput(task))
   private lazy val toUnsafe = UnsafeProjection.create(task.spec.output)
   private val outputRows = task.metrics("numOutputRows")
   private var isOpen = false
@@ -40,6 +40,9 @@ private[pillarbox] final class KeyedIterator(
 
   override def hasNext: Boolean =
     !ended && (!ready.isEmpty && (puller eq Thread.currentThread()) || pull())
+
+  /** True if rows behind the watermark are processed. Once a row has come. */
+  def takesLateRows: Boolean = driver.takesLateRows
 
   private def pull(): Boolean = {
     lane.enter()

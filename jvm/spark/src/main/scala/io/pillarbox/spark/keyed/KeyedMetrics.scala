@@ -8,11 +8,13 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 private[pillarbox] object KeyedMetrics {
   val EventTimersFired = "numEventTimersFired"
   val ProcessingTimersFired = "numProcessingTimersFired"
+  val LateRows = "numLateRows"
   val QuietPartitions = "numQuietPartitions"
 
   val descriptions: Seq[(String, String)] = Seq(
     EventTimersFired -> "number of event-time timers fired",
     ProcessingTimersFired -> "number of processing-time timers fired",
+    LateRows -> "number of late rows that were processed or put out",
     QuietPartitions -> "number of partitions without rows or due timers"
   ) ++ StateTaskSpec.metricDescriptions
 

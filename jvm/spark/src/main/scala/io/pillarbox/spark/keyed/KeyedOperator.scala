@@ -23,6 +23,9 @@ private[pillarbox] trait KeyedOperator {
   /** The receiver of rows and timers. After `open`. */
   def target: KeyedTarget[UnsafeRow, UnsafeRow]
 
+  /** True if the function has timers or a TTL that may go by event time. After `open`. */
+  def usesEventTime: Boolean
+
   /** Frees the task's resources. Called once, also after a failure. */
   def close(): Unit
 

@@ -23,6 +23,9 @@ private[pillarbox] final class KeyedOperatorContext private[keyed] (
 
   def spec: KeyedSpec = task.spec
 
+  /** True if an input row is late, which only functions that get late rows may ask. */
+  def isLate(row: InternalRow): Boolean = task.lateMark.isDefined && row.getBoolean(task.columns.size)
+
   /** Returns the key of an input row for [[backend]], as the same object for all rows: copy it to keep it. */
   def keyOf(row: InternalRow): UnsafeRow = toKey(row).asInstanceOf[UnsafeRow]
 

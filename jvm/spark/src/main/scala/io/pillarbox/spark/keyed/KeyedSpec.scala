@@ -22,8 +22,14 @@ import org.apache.spark.sql.types.StructType
  *   rows wait for the watermark and run in time order
  * @param inputs
  *   the columns that the function is given besides key and timestamp; empty for all
+ * @param namesEventTime
+ *   true if the options ask for event time; a function may do so, too
  * @param tags the side outputs; with any, `returns` has the column of the tag, those of the main output, and
  *   a struct for each
+ * @param onLate
+ *   the treatment of rows behind the watermark: "drop", "process" or "output"
+ * @param late
+ *   for "output": the column of the tag, and that of the late rows
  * @param initial
  *   the states that the query starts with
  * @param json
@@ -42,7 +48,10 @@ private[pillarbox] final case class KeyedSpec(
     orderBy: Seq[String] = Nil,
     timeSorted: Boolean = false,
     inputs: Seq[String] = Nil,
+    namesEventTime: Boolean = false,
     tags: Seq[String] = Nil,
+    onLate: String = "drop",
+    @JsonDeserialize(using = classOf[SpecJson.SchemaReader]) late: StructType = new StructType,
     initial: Seq[InitialColumn] = Nil,
     json: String = ""
 ) {
@@ -52,9 +61,17 @@ private[pillarbox] final case class KeyedSpec(
 
   def storage: StateStorage = StateStorage(backend, timers.getOrElse(backend))
 
-  /** The columns of the rows that go out: those of one output are null in rows of the others. */
-  def output: StructType =
+  /** The columns of the function's rows: those of one output are null in rows of the others. */
+  def functionOutput: StructType =
     if (tags.isEmpty) returns else StructType(returns.head +: returns.tail.map(_.copy(nullable = true)))
+
+  /** The columns of the rows that go out: those of the function, and of late rows if they go out, too. */
+  def output: StructType =
+    if (late.isEmpty) functionOutput
+    else {
+      val main = if (tags.isEmpty) returns.fields else returns.fields.tail
+      StructType((late.head +: main.map(_.copy(nullable = true))) :+ late.last)
+    }
 
   /** The options as `explain()` shows them. */
   def summary: Seq[String] = Seq(
@@ -65,11 +82,15 @@ private[pillarbox] final case class KeyedSpec(
     timestamp.map(column => s"timestamp=$column"),
     Some(s"backend=${backend.name}${timers.filter(_ != backend).fold("")(t => s" timers=${t.name}")}"),
     Option.when(orderBy.nonEmpty)(s"order_by=${orderBy.mkString("[", ", ", "]")}"),
-    Option.when(timeSorted)("time_sorted=true")
+    Option.when(timeSorted)("time_sorted=true"),
+    Option.when(onLate != "drop")(s"on_late=$onLate")
   ).flatten
 }
 
 private[pillarbox] object KeyedSpec {
+
+  /** The tag of rows of the main output; the Python package has the same. */
+  final val MainTag = "main"
 
   /** @throws IllegalArgumentException if a field is missing or has no meaning */
   def fromJson(json: String): KeyedSpec = {

@@ -6,7 +6,6 @@ import io.pillarbox.spark.checkpoint.{DueTimes, PartitionCommits}
 import io.pillarbox.spark.state.StreamStateSource
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Expression, Predicate}
 import org.apache.spark.sql.pillarbox.StatePartition
 import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
 
@@ -15,7 +14,6 @@ import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
  * them there.
  *
  * @param initial the state that a query starts with, partitioned as `rows`
- * @param isLate true for rows that are dropped and counted
  * @param eventTime the column, of rows that go out, by which stateful operators after this one find late
  *   rows; -1 if there is none
  * @param locate the executors that have a partition's state open; asked on the driver
@@ -24,7 +22,6 @@ private[pillarbox] final class KeyedStateRDD(
     rows: RDD[InternalRow],
     initial: Option[RDD[InternalRow]],
     task: KeyedTaskSpec,
-    isLate: Option[Expression],
     eventTime: Int,
     commits: PartitionCommits[DueTimes],
     @transient private val locate: StatePartition => Seq[String]
@@ -44,18 +41,20 @@ private[pillarbox] final class KeyedStateRDD(
     val started = initial.zip(parts.initial).fold(Iterator.empty[InternalRow]) { case (rdd, part) =>
       rdd.iterator(part, context)
     }
-    onTime(
-      new KeyedIterator(task, withoutLateRows(rows.iterator(parts.rows, context)), source, context, started)
-    )
+    onTime(new KeyedIterator(task, rows.iterator(parts.rows, context), source, context, started))
   }
 
-  /** Fails on a row that is late when it goes out, since the next operator would drop it silently. */
-  private def onTime(output: Iterator[InternalRow]): Iterator[InternalRow] =
+  /**
+   * Fails on a row that is late when it goes out, since the next operator would drop it silently, unless the
+   * function gets late rows itself.
+   */
+  private def onTime(output: KeyedIterator): Iterator[InternalRow] =
     if (eventTime < 0 || task.lateWatermark == Long.MinValue) output
     else {
       val watermark = task.lateWatermark * InputRows.MicrosPerMs
       output.map { row =>
-        if (!row.isNullAt(eventTime) && row.getLong(eventTime) <= watermark) throw behindWatermark(row)
+        if (!row.isNullAt(eventTime) && row.getLong(eventTime) <= watermark && !output.takesLateRows)
+          throw behindWatermark(row)
         row
       }
     }
@@ -71,17 +70,6 @@ private[pillarbox] final class KeyedStateRDD(
       "watermark" -> Instant.ofEpochMilli(task.lateWatermark)
     )
   }
-
-  private def withoutLateRows(input: Iterator[InternalRow]): Iterator[InternalRow] =
-    isLate.fold(input) { expression =>
-      val predicate = Predicate.create(expression, task.input)
-      val dropped = task.metrics("numRowsDroppedByWatermark")
-      input.filterNot { row =>
-        val drop = predicate.eval(row)
-        if (drop) dropped += 1
-        drop
-      }
-    }
 }
 
 /** A partition of the rows, and the one of the initial state with the same keys. */

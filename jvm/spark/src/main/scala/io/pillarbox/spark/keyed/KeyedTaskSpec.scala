@@ -14,21 +14,23 @@ import org.apache.spark.sql.types.{DataType, LongType, StructType, TimestampNTZT
 /**
  * The description of a keyed operator for its tasks, made on the driver and sent to them.
  *
- * @param input the columns of the rows that come in
+ * @param columns the columns of the rows that come in
  * @param timestamp the column with the event time, of a timestamp type
  * @param orderBy rows of a key within a batch come in this order
- * @param lateWatermark rows up to it have been dropped; `Long.MinValue` where there is no watermark
+ * @param lateWatermark rows up to it are late; `Long.MinValue` where there is no watermark
  * @param watermark event-time timers up to it fire
  * @param batchTime processing time in milliseconds since 1970
  * @param timeZone the session's
  * @param text how errors show values
  * @param maxRowsPerBatch rows of an Arrow batch for Python at most; 0 for no limit but that of the form
  * @param initial the layout of the rows of initial state, if there are any
+ * @param isLate true for late rows; none where no row is late
+ * @param lateMark the column that tells the function which rows are late, if it gets them
  */
 private[pillarbox] final case class KeyedTaskSpec(
     spec: KeyedSpec,
     factory: KeyedOperatorFactory,
-    input: Seq[Attribute],
+    columns: Seq[Attribute],
     keys: Seq[Attribute],
     timestamp: Option[Attribute],
     orderBy: Seq[Attribute],
@@ -41,7 +43,9 @@ private[pillarbox] final case class KeyedTaskSpec(
     text: PythonText,
     metrics: Map[String, SQLMetric],
     maxRowsPerBatch: Int,
-    initial: Option[InitialLayout] = None
+    initial: Option[InitialLayout] = None,
+    isLate: Option[Expression] = None,
+    lateMark: Option[Attribute] = None
 ) {
 
   /** The part of it that the storage of its state needs. */
@@ -50,7 +54,11 @@ private[pillarbox] final case class KeyedTaskSpec(
   /** True if event-time timers can fire. */
   def hasEventTime: Boolean = isBatch || hasWatermark
 
-  def inputSchema: StructType = DataTypeUtils.fromAttributes(input)
+  /** The columns of the rows that the operator gets. */
+  def input: Seq[Attribute] = columns ++ lateMark
+
+  /** The schema of the rows that come in. */
+  def inputSchema: StructType = DataTypeUtils.fromAttributes(columns)
 
   def keySchema: StructType = DataTypeUtils.fromAttributes(keys)
 

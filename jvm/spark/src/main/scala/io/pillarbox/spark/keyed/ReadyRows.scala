@@ -5,8 +5,12 @@ import java.util.ArrayDeque
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
-/** The rows that a task has ready to emit, in order. Mailbox thread only. */
-private final class ReadyRows {
+/**
+ * The rows that a task has ready to emit, in order. Mailbox thread only.
+ *
+ * @param late the layout of an output that has late rows, too; else null
+ */
+private final class ReadyRows(late: LateOutput = null) {
 
   /** Rows that are made one at a time, when they are asked for; they come before those of `queue`. */
   private var lazily: Iterator[UnsafeRow] = Iterator.empty
@@ -16,15 +20,20 @@ private final class ReadyRows {
   def isEmpty: Boolean = queue.isEmpty && !lazily.hasNext
 
   /** Adds a row; one that can change is copied. */
-  def add(row: InternalRow): Unit = if (!dropsNew) row match {
+  def add(row: InternalRow): Unit = if (!dropsNew) laidOut(row) match {
     case unsafe: UnsafeRow => queue.add(unsafe.copy())
-    case _ => queue.add(row)
+    case other => queue.add(other)
   }
+
+  /** Adds a row of the input. */
+  def addLate(row: UnsafeRow): Unit = if (!dropsNew) queue.add(late.ofInput(row).copy()): Unit
+
+  private def laidOut(row: InternalRow): InternalRow = if (late == null) row else late.ofFunction(row)
 
   /** Adds rows that may be one object, changed for each. Their source must last until [[settle]]. */
   def addAll(rows: Iterator[UnsafeRow]): Unit = {
     settle()
-    if (!dropsNew) if (queue.isEmpty) lazily = rows else rows.foreach(add)
+    if (!dropsNew) if (queue.isEmpty && late == null) lazily = rows else rows.foreach(add)
   }
 
   /** Drops all rows that are added from now on, since nobody asks for them. */

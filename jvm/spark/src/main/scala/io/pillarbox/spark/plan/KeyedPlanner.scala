@@ -30,12 +30,16 @@ private[pillarbox] final class KeyedPlanner(
 
   /** The rows that the function gets: all columns, or those it asks for with key, time and order. */
   val input: LogicalPlan =
-    if (spec.inputs.isEmpty) analyzed
+    if (spec.inputs.isEmpty || !spec.late.isEmpty) analyzed
     else {
       val wanted = AttributeSet(keys ++ timestamp ++ orderBy ++ spec.inputs.map(SparkAdapter.resolve(df, _)))
       // The watermark's column decides which rows are late.
       Project(analyzed.output.filter(column => wanted.contains(column) || isWatermarked(column)), analyzed)
     }
+
+  /** The column that tells a function which rows are late, if it gets them. */
+  private val lateMark =
+    Option.when(spec.onLate == "process")(AttributeReference("is_late", BooleanType, nullable = false)())
 
   /** Returns the DataFrame of what the function emits, in the schema of the spec. */
   def dataFrame(factory: KeyedOperatorFactory): DataFrame =
@@ -43,11 +47,11 @@ private[pillarbox] final class KeyedPlanner(
 
   /** Returns the DataFrame of a scan, which finds the columns of its rows itself. */
   def scan(): DataFrame = {
-    val (program, columns) = new ScanCompiler(df.sparkSession, spec, input.output).compile()
-    val returns = DataTypeUtils.fromAttributes(columns)
+    val (program, columns) = new ScanCompiler(df.sparkSession, spec, input.output, lateMark).compile()
+    val compiled = spec.copy(returns = DataTypeUtils.fromAttributes(columns))
+    checkNames(compiled)
     // New ids, as a column that passes through belongs to the input, too.
-    val results = DataTypeUtils.toAttributes(returns)
-    dataFrame(ScanOperator.Factory(program), spec.copy(returns = returns), results)
+    dataFrame(ScanOperator.Factory(program), compiled, DataTypeUtils.toAttributes(compiled.output))
   }
 
   private def dataFrame(
@@ -57,7 +61,10 @@ private[pillarbox] final class KeyedPlanner(
   ): DataFrame = {
     val node =
       KeyedProcess(
-        spec.copy(timestamp = timestamp.map(_.name)),
+        spec.copy(
+          timestamp = timestamp.map(_.name),
+          namesEventTime = spec.timestamp.isDefined || spec.timeSorted
+        ),
         factory,
         factory.expressions,
         keys,
@@ -65,6 +72,7 @@ private[pillarbox] final class KeyedPlanner(
         orderBy,
         results,
         CurrentTimestamp(),
+        lateMark,
         hasWatermark,
         initial.map(initialPlan),
         input
@@ -103,6 +111,15 @@ private[pillarbox] final class KeyedPlanner(
     )
     val metadata = if (isTime) timestamp.get.metadata else field.metadata
     AttributeReference(field.name, field.dataType, field.nullable, metadata)()
+  }
+
+  /** Refuses a column of a scan that has the name of one of the columns for late rows. */
+  private def checkNames(spec: KeyedSpec): Unit = {
+    val same = SparkAdapter.sqlConf(df.sparkSession).resolver
+    spec.late.names.find(name => spec.returns.names.exists(same(_, name))).foreach { name =>
+      val places = Seq("column" -> name, "first" -> "on_late", "second" -> "select")
+      throw KeyedErrors.refused("OUTPUT_NAME_CLASH", spec.name, places: _*)
+    }
   }
 
   private def isWatermarked(column: Attribute): Boolean =

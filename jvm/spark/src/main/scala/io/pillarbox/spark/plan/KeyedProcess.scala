@@ -20,6 +20,7 @@ import org.apache.spark.sql.pillarbox.SparkAdapter
  * @param computed the expressions of `factory`, where the optimizer finds them
  * @param timestamp the column with the event time
  * @param batchTime `CurrentTimestamp()`, which every micro-batch replaces by its own time
+ * @param lateMark the column that tells the function which rows are late, if it gets them
  * @param hasWatermark true if the input is a stream with a watermark
  * @param initial the state that the query starts with
  */
@@ -32,6 +33,7 @@ private[pillarbox] final case class KeyedProcess(
     orderBy: Seq[Attribute],
     results: Seq[Attribute],
     batchTime: Expression,
+    lateMark: Option[Attribute],
     hasWatermark: Boolean,
     initial: Option[InitialPlan],
     child: LogicalPlan
@@ -57,7 +59,8 @@ private[pillarbox] final case class KeyedProcess(
       ErrorText.of(conf),
       metrics,
       KeyedTaskSpec.maxRowsPerBatch(conf),
-      initial.map(_.layout)
+      initial.map(_.layout),
+      lateMark = lateMark
     )
 
   /** Returns the node without the plan below it, for a physical node that Spark's tasks may take along. */

@@ -89,20 +89,21 @@ private[pillarbox] final case class KeyedProcessExec(
     val commits = PartitionCommits.of(info, session, conf, reports, checkpointReport)
     // As with Spark's transformWithState, a query that goes on from a checkpoint has its state already.
     val initialRows = initial.filter(_ => info.storeVersion == 0).map(_.rows(info.numPartitions))
+    val lateWatermark = watermarkOf(eventTimeWatermarkForLateEvents)
     val task = node
       .batchTask(child.output, conf, sqlMetrics)
       .copy(
         isBatch = false,
         hasWatermark = hasWatermark,
-        lateWatermark = watermarkOf(eventTimeWatermarkForLateEvents),
+        lateWatermark = lateWatermark,
         watermark = watermarkOf(eventTimeWatermarkForEviction),
-        initial = initialRows.map(_.layout)
+        initial = initialRows.map(_.layout),
+        isLate = watermarkExpressionForLateEvents.filter(_ => lateWatermark != Long.MinValue)
       )
     new KeyedStateRDD(
       child.execute(),
       initialRows.map(_.rows),
       task,
-      watermarkExpressionForLateEvents.filter(_ => task.lateWatermark != Long.MinValue),
       results.indexWhere(_.metadata.contains(EventTimeWatermark.delayKey)),
       commits,
       StatePartition.locator(session)

@@ -42,6 +42,8 @@ private[pillarbox] final class JvmKeyedOperator(className: String, options: Map[
   override def initialTargets: Map[String, () => InitialTarget] =
     opened.initialTargets(context.spec.name, context.backend)
 
+  override def usesEventTime: Boolean = opened.usesEventTime
+
   override def target: KeyedTarget[UnsafeRow, UnsafeRow] = rows
 
   override def close(): Unit = ()

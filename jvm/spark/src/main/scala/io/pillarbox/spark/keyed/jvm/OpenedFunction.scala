@@ -1,5 +1,7 @@
 package io.pillarbox.spark.keyed.jvm
 
+import scala.jdk.OptionConverters._
+
 import io.pillarbox.api.{KeyedProcessFunction, OutputTag, TimeDomain}
 import io.pillarbox.operator.{FunctionStates, FunctionTarget, Output}
 import io.pillarbox.spark.keyed.KeyedOperatorContext
@@ -8,6 +10,8 @@ import io.pillarbox.state.KeyedStateBackend
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.CatalystTypeConverters
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.pillarbox.SparkAdapter
 
 /** A user's function that has been opened, with its states. Lives as long as they are open. */
 private final class OpenedFunction(
@@ -21,6 +25,14 @@ private final class OpenedFunction(
       name -> (() => JvmInitialTarget.of(operator, backend, descriptor))
     }
 
+  /** True if the function has timers, or state that expires by event time. */
+  val usesEventTime: Boolean = {
+    val onTimer =
+      function.getClass.getMethods.filter(method => method.getName == "onTimer" && !method.isBridge)
+    onTimer.exists(_.getDeclaringClass != classOf[KeyedProcessFunction[Row, Row, Row]]) ||
+    states.all.values.exists(_.ttl.toScala.exists(_.timeDomain == TimeDomain.EVENT_TIME))
+  }
+
   /** Closes the function, which nobody uses any more. Not on a task's thread. */
   override def close(): Unit = function.close()
 }
@@ -29,11 +41,14 @@ private final class OpenedFunction(
 private final class RowView(context: KeyedOperatorContext)
     extends FunctionTarget.View[UnsafeRow, UnsafeRow, Row, Row] {
   private val toRow = CatalystTypeConverters.createToScalaConverter(context.task.inputSchema)
+  private val columnsOf =
+    SparkAdapter.view(DataTypeUtils.fromAttributes(context.task.input), context.task.columns.indices)
   private val toKey = CatalystTypeConverters.createToScalaConverter(context.task.keySchema)
 
   override def keyOf(row: UnsafeRow): UnsafeRow = context.keyOf(row)
   override def key(key: UnsafeRow): Row = toKey(key).asInstanceOf[Row]
-  override def input(row: UnsafeRow): Row = toRow(row).asInstanceOf[Row]
+  override def input(row: UnsafeRow): Row = toRow(columnsOf(row)).asInstanceOf[Row]
+  override def isLate(row: UnsafeRow): Boolean = context.isLate(row)
 }
 
 /** Takes the rows that a JVM function emits. Spark moves the watermark by itself. */

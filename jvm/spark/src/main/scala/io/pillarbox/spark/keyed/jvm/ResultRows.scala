@@ -42,16 +42,16 @@ private final class ResultRows(spec: KeyedSpec, text: PythonText) {
   private def refused(error: String, parameters: (String, Any)*): RuntimeException =
     KeyedErrors.named(error, spec.name, parameters: _*)
 
-  private def inMain(row: Row): Row = Row.fromSeq((ResultRows.Main +: row.toSeq) ++ nulls(tags.size))
+  private def inMain(row: Row): Row = Row.fromSeq((KeyedSpec.MainTag +: row.toSeq) ++ nulls(tags.size))
 
   private def sideRowsOf(at: Int): UserRows = {
     val before = tags(at) +: nulls(mainColumns.length + at)
     val after = nulls(tags.size - at - 1)
-    new UserRows(sideColumns(at), text, spec.output, row => Row.fromSeq((before :+ row) ++ after))
+    new UserRows(sideColumns(at), text, spec.functionOutput, row => Row.fromSeq((before :+ row) ++ after))
   }
 
   private def sideColumns(at: Int): StructType =
-    spec.output(1 + mainColumns.length + at).dataType.asInstanceOf[StructType]
+    spec.functionOutput(1 + mainColumns.length + at).dataType.asInstanceOf[StructType]
 
   private def nulls(count: Int): Seq[Any] = Seq.fill[Any](count)(null)
 
@@ -61,10 +61,4 @@ private final class ResultRows(spec: KeyedSpec, text: PythonText) {
       case misfit: IllegalArgumentException =>
         throw refused("JVM_RESULT_MISMATCH", "reason" -> misfit.getMessage)
     }
-}
-
-private object ResultRows {
-
-  /** The tag of rows of the main output; the Python package has the same. */
-  final val Main = "main"
 }

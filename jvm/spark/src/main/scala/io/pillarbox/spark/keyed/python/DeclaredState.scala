@@ -2,7 +2,7 @@ package io.pillarbox.spark.keyed.python
 
 import com.fasterxml.jackson.annotation.JsonProperty
 import com.fasterxml.jackson.databind.annotation.JsonDeserialize
-import io.pillarbox.api.{State, StateDescriptor}
+import io.pillarbox.api.{State, StateDescriptor, TimeDomain}
 import io.pillarbox.spark.base.SpecJson
 import io.pillarbox.spark.state.{TtlSpec, UnsafeRowSerializer}
 import org.apache.spark.sql.types.StructType
@@ -21,6 +21,8 @@ private final case class DeclaredState(
     @JsonDeserialize(using = classOf[SpecJson.SchemaReader]) keyType: StructType,
     ttl: Option[TtlSpec]
 ) {
+  def goesByEventTime: Boolean = ttl.exists(_.config.timeDomain == TimeDomain.EVENT_TIME)
+
   private def values = new UnsafeRowSerializer(valueType)
 
   def descriptor: StateDescriptor[_ <: State] = {
@@ -33,9 +35,13 @@ private final case class DeclaredState(
   }
 }
 
-private object DeclaredState {
-  private final case class Ready(states: Seq[DeclaredState] = Nil)
+/**
+ * The worker's READY.
+ *
+ * @param timers true if the function has `on_timer`
+ */
+private final case class Ready(states: Seq[DeclaredState] = Nil, timers: Boolean = false)
 
-  /** Reads the worker's READY. */
-  def fromReady(json: String): Seq[DeclaredState] = SpecJson.read[Ready](json).states
+private object Ready {
+  def fromJson(json: String): Ready = SpecJson.read[Ready](json)
 }

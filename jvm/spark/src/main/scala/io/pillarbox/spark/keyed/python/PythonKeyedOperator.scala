@@ -13,6 +13,7 @@ import io.pillarbox.timer.Timer
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.pillarbox.{SparkAdapter, UserFunction}
 import org.apache.spark.sql.types.StructType
 
@@ -34,6 +35,7 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
   private var toResult: UnsafeProjection = _
   private var view: InternalRow => InternalRow = _
   private var frameId = 0L
+  private var goesByEventTime = false
 
   /** The time before the frame's first event. */
   private var reached = Long.MinValue
@@ -56,13 +58,14 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
   override def open(context: KeyedOperatorContext): Unit = {
     this.context = context
     val rowSchema = functionSchema
-    view = SparkAdapter.view(inputSchema, rowSchema.fieldNames.map(inputSchema.fieldIndex).toSeq)
+    view = SparkAdapter.view(inputSchema, columnsOfFunction)
     wordOrdinal = if (context.isBatch) -1 else context.task.wordOrdinal
     worker = new KeyedWorker(factory.function, context.taskContext, context.count)
-    results = new ArrowBatchReader(arrow(context.spec.output))
-    toResult = UnsafeProjection.create(context.spec.output)
-    val ready = showingErrors(worker.open(initJson, arrow(rowSchema), arrow(context.spec.output)))
-    val declared = DeclaredState.fromReady(ready)
+    results = new ArrowBatchReader(arrow(context.spec.functionOutput))
+    toResult = UnsafeProjection.create(context.spec.functionOutput)
+    val ready = showingErrors(worker.open(initJson, arrow(rowSchema), arrow(context.spec.functionOutput)))
+    val Ready(declared, hasTimers) = Ready.fromJson(ready)
+    goesByEventTime = hasTimers || declared.exists(_.goesByEventTime)
     val limits = FrameLimits.of(factory.form, declared, context.task.maxRowsPerBatch)
     events = new FrameEvents(arrow(context.task.keySchema), arrow(rowSchema), limits, sendPart(0, _), shown)
     // One by one, so that those before one that does not open are closed.
@@ -76,6 +79,8 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
 
   override def initialTargets: Map[String, () => InitialTarget] =
     states.iterator.map(state => state.declared.name -> (() => state.initialTarget)).toMap
+
+  override def usesEventTime: Boolean = goesByEventTime
 
   override def target: KeyedTarget[UnsafeRow, UnsafeRow] = this
 
@@ -299,11 +304,17 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
   private def arrow(schema: StructType): Schema =
     SparkAdapter.arrowSchema(schema, context.task.timeZone, largeVarTypes = false)
 
-  /** The columns that the function gets. */
+  /** The columns that the function gets, and the one that tells which rows are late. */
   private def functionSchema: StructType =
-    if (context.spec.inputs.isEmpty) inputSchema else StructType(context.spec.inputs.map(inputSchema(_)))
+    StructType(columnsOfFunction.map(inputSchema(_)))
 
-  private def inputSchema: StructType = context.task.inputSchema
+  private def columnsOfFunction: Seq[Int] = {
+    val all = inputSchema.indices
+    if (context.spec.inputs.isEmpty) all
+    else context.spec.inputs.map(context.task.inputSchema.fieldIndex) ++ all.drop(context.task.columns.size)
+  }
+
+  private def inputSchema: StructType = DataTypeUtils.fromAttributes(context.task.input)
 
   private def initJson: String =
     SessionStart.initJson(context.spec.json, context.task.text, context.taskContext) {

@@ -6,10 +6,20 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.pillarbox.{RowExpressions, SparkAdapter}
 import org.apache.spark.sql.types.{DataType, NullType}
 
-/** Resolves the expressions of a scan over `row`. Runs on the driver. */
-private[pillarbox] final class ScanCompiler(session: SparkSession, spec: KeyedSpec, row: Seq[Attribute]) {
+/**
+ * Resolves the expressions of a scan over `row`. Runs on the driver.
+ *
+ * @param lateMark the column that tells if a row is late, which a column of this name hides
+ */
+private[pillarbox] final class ScanCompiler(
+    session: SparkSession,
+    spec: KeyedSpec,
+    row: Seq[Attribute],
+    lateMark: Option[Attribute]
+) {
   private val scan = ScanSpec.fromJson(spec.json)
   private val expressions = new RowExpressions(session)
+  private val isSame = SparkAdapter.sqlConf(session).resolver
   private val timeZone = SparkAdapter.sqlConf(session).sessionLocalTimeZone
 
   /**
@@ -25,7 +35,9 @@ private[pillarbox] final class ScanCompiler(session: SparkSession, spec: KeyedSp
     val types = new ScanTypes(spec.name, scan.state, initials, types => updates(attributes(types))).settle()
     scan.state.zip(types).foreach { case (column, dataType) => checkType(column, dataType) }
     val state = attributes(types)
-    val emits = resolve("select", if (scan.select.isEmpty) Seq("*") else scan.select, row ++ state)
+    val emits =
+      if (scan.select.isEmpty) resolve("select", Seq("*"), row ++ state)
+      else resolve("select", scan.select, withMark(row ++ state))
     val program = ScanProgram(
       state,
       initials.zip(types).map { case (initial, dataType) => cast(initial, dataType) },
@@ -55,6 +67,9 @@ private[pillarbox] final class ScanCompiler(session: SparkSession, spec: KeyedSp
       case refused: RowExpressions.Refused => throw this.refused(place, refused.text, refused.what)
     }
 
+  private def withMark(columns: Seq[Attribute]): Seq[Attribute] =
+    columns ++ lateMark.filterNot(mark => columns.exists(column => isSame(column.name, mark.name)))
+
   /** @param what the part that no row's values determine */
   private def refused(place: String, text: String, what: String): IllegalArgumentException = KeyedErrors
     .refused("SCAN_EXPRESSION", spec.name, "place" -> place, "expression" -> text, "what" -> what)
@@ -71,8 +86,7 @@ private[pillarbox] final class ScanCompiler(session: SparkSession, spec: KeyedSp
     if (SparkAdapter.asNullable(value.dataType) == to) value else Cast(value, to, Some(timeZone))
 
   private def checkNames(): Unit = {
-    val same = SparkAdapter.sqlConf(session).resolver
-    val taken = scan.state.map(_.name).filter(name => row.exists(column => same(column.name, name)))
+    val taken = scan.state.map(_.name).filter(name => row.exists(column => isSame(column.name, name)))
     if (taken.nonEmpty)
       throw new IllegalArgumentException(
         s"${spec.name}: the state ${taken.mkString(", ")} has the name of a column: give the state " +

@@ -1,6 +1,6 @@
 package io.pillarbox.spark.keyed.scan
 
-import io.pillarbox.api.{StateDescriptor, StateTtl, ValueState}
+import io.pillarbox.api.{StateDescriptor, StateTtl, TimeDomain, ValueState}
 import io.pillarbox.operator.KeyedTarget
 import io.pillarbox.spark.keyed.{KeyedOperator, KeyedOperatorContext, KeyedOperatorFactory}
 import io.pillarbox.spark.state.{InitialTarget, UnsafeRowSerializer}
@@ -47,6 +47,8 @@ private[pillarbox] final class ScanOperator(program: ScanProgram)
   }
 
   override def target: KeyedTarget[UnsafeRow, UnsafeRow] = this
+
+  override def usesEventTime: Boolean = program.ttl.exists(_.timeDomain == TimeDomain.EVENT_TIME)
 
   override def firesWithin: Boolean = false
 

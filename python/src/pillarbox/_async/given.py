@@ -1,0 +1,84 @@
+"""The options of ``async_io`` as users give them, checked before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .._base.checks import column_names, needs_other
+from .._base.functions import JvmFunction, name_of
+from ..options import (
+    as_batch_size,
+    as_carry_over,
+    as_journal,
+    as_limits,
+    as_on_error,
+    as_retry,
+    as_timeout,
+)
+from ..retry import Retry, transient
+from .command import check_function, check_resource
+from .function import AsyncFunction
+from .options import AsyncOptions, name_of_operator
+
+
+def given_options(
+    function: Any, resource: Any, *, name: str | None, limit: Any, **given: Any
+) -> AsyncOptions:
+    """Return the options of ``function``, plain values as the objects that they stand for.
+
+    ``given`` has all others of ``async_io`` but returns and engine. Raises ``InvalidOption``, and
+    ``InvalidFunction`` for a function or a resource that can't be called so.
+    """
+    check_resource(resource)
+    check_function(function, resource is not None, given["batch_size"] is not None)
+    kept, key = as_journal(given["journal"]), _columns("call_key", given["call_key"])
+    return AsyncOptions(
+        **given
+        | {
+            "name": name_of_operator(name, name_of(function), key, kept),
+            "inputs": _columns("inputs", given["inputs"]),
+            "batch_size": as_batch_size(given["batch_size"]),
+            "by": _columns("by", given["by"]) or (),
+            "limits": as_limits(limit),
+            "timeout": as_timeout(given["timeout"]),
+            "retry": as_retry(given["retry"]),
+            "on_error": as_on_error(given["on_error"]),
+            "call_key": key,
+            "journal": kept,
+            "carry_over": as_carry_over(given["carry_over"]),
+        }
+    )
+
+
+def _columns(option: str, names: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if names is None else column_names(option, names)
+
+
+def check_kind(function: Any, options: AsyncOptions, resource: object) -> None:
+    """Refuse options that don't go with this kind of function."""
+    on_jvm = isinstance(function, JvmFunction)
+    check_retry_on(options.retry, on_jvm)
+    if isinstance(function, AsyncFunction) and resource is not None:
+        advice = "Open it in the function's open, and close it in close."
+        raise needs_other("resource", resource, "for a pb.AsyncFunction", advice)
+    refused = {
+        "resource": resource,
+        "batch_size": options.batch_size,
+        "retry.if_result": options.retry and options.retry.if_result,
+    }
+    for option, value in refused.items():
+        if on_jvm and value is not None:
+            raise needs_other(option, value, "for a JVM function", f"Leave {option} out.")
+
+
+def check_retry_on(retry: Retry | None, on_jvm: bool) -> None:
+    """Raise ``InvalidOption`` for exceptions of Python on the JVM, and of Java in Python."""
+    if retry is None or retry.on in (transient, Exception) or bool(retry._classes) == on_jvm:
+        return
+    if on_jvm:
+        kind, advice = "JVM", 'Name Java classes, such as on="java.io.IOException".'
+    else:
+        kind = "Python"
+        advice = "Pass exception types, such as on=(TimeoutError, ConnectionError)."
+    raise needs_other("retry.on", retry.on, f"for a {kind} function", advice)

@@ -1,0 +1,154 @@
+"""A harness for functions of ``async_io``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .._arrow.fields import Place
+from .._arrow.schema import as_nullable, check_type, output_schema, positions, select_inputs
+from .._async.command import Command
+from .._async.function import AsyncFunction
+from .._async.given import check_kind, given_options
+from .._async.options import (
+    AsyncOptions,
+    Engine,
+    OnError,
+    options_of_jvm,
+    refuse_for_python,
+)
+from .._base.checks import check_choice
+from .._base.functions import JvmFunction
+from .._base.unknown_options import answers_unknown
+from .._harness.async_task import AsyncPlan, run_task
+from .._harness.harness import columns_of
+from .._keyed.output import row_acceptor
+from ..errors import error
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import Row, StructType
+
+    from ..options import BatchSize, CarryOver, Duration, ErrorColumn, Journal, Limit, Timeout
+    from ..retry import Retry
+
+
+@answers_unknown
+class AsyncHarness:
+    """A function of :func:`async_io` in a test, with a clock that needs no time::
+
+        harness = AsyncHarness(price, schema="id bigint", returns="price double", retry=3)
+        assert harness.run([{"id": 7}]) == [Row(id=7, price=3.0)]
+
+    ``asyncio.sleep``, timeouts, back-offs and rates go by a virtual clock, ``loop.time()``, which
+    begins at 0 in each run and jumps to the next time at which something is due. While a call runs
+    in a thread, or a connection is open, it goes as fast as the real one. The function is not
+    pickled, so it may write to objects of the test. For one thread only.
+
+    Parameters
+    ----------
+    function: as in :func:`async_io`, but no :class:`JvmFunction`.
+    schema: the columns of the rows, as DDL, a StructType or a class (see :func:`async_io`).
+    returns, inputs, explode, batch_size, ordered, capacity, timeout, retry, on_error, resource,
+        name: as in :func:`async_io`.
+    limit: as in :func:`async_io`; all scopes are that of one run. No scope="key", no ``adaptive``.
+    carry_over: has no effect, as on a batch DataFrame.
+    by, call_key, share_calls, journal: refused; only Spark has what they need.
+    engine: with "python" the options are refused that this engine refuses.
+
+    Raises :class:`InvalidOption`, :class:`InvalidSchema` or :class:`InvalidFunction`.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any] | AsyncFunction,
+        *,
+        schema: str | StructType | type[Any],
+        returns: str | StructType | type[Any],
+        inputs: str | Sequence[str] | None = None,
+        explode: bool = False,
+        batch_size: int | BatchSize | None = None,
+        ordered: bool = True,
+        by: str | Sequence[str] | None = None,
+        capacity: int = 100,
+        limit: Limit | Sequence[Limit] | None = None,
+        timeout: Duration | Timeout | None = None,
+        retry: int | Retry | None = None,
+        on_error: OnError | ErrorColumn = "raise",
+        resource: Callable[[], Any] | None = None,
+        call_key: str | Sequence[str] | None = None,
+        share_calls: bool = False,
+        journal: bool | str | os.PathLike[str] | Journal | None = None,
+        carry_over: bool | CarryOver = False,
+        name: str | None = None,
+        engine: Engine = "auto",
+    ) -> None:
+        check_choice("engine", engine, Engine)
+        if isinstance(function, JvmFunction):
+            raise error("HARNESS_NEEDS_SPARK", option="a pb.JvmFunction")
+        options = given_options(
+            function,
+            resource,
+            name=name,
+            inputs=inputs,
+            explode=explode,
+            batch_size=batch_size,
+            ordered=ordered,
+            by=by,
+            capacity=capacity,
+            limit=limit,
+            timeout=timeout,
+            retry=retry,
+            on_error=on_error,
+            call_key=call_key,
+            share_calls=share_calls,
+            journal=journal,
+            carry_over=carry_over,
+        )
+        check_kind(function, options, resource)
+        _refuse(options, engine)
+        rows = columns_of(schema, "schema")
+        self._accept = row_acceptor(rows, Place(error="INPUT_TYPE_MISMATCH"))
+        self._plan = _planned(function, options, resource, rows, columns_of(returns, "returns"))
+
+    def run(self, rows: Iterable[Any]) -> list[Row]:
+        """Return the rows that come out for ``rows``, given as dicts, tuples, Rows or objects.
+
+        The resource is opened before the first call, and closed after the last. With
+        ``ordered=False`` rows come in the order in which their calls end. A further run has the
+        same ids of calls, as a task that Spark runs again.
+
+        Raises the function's own exception if a call fails for good under on_error="raise", or the
+        resource's; and where no exception of theirs is the reason, the error that Spark would have:
+        :class:`CallFailed` for a timeout, :class:`ResultTypeMismatch`, :class:`WorkerFailed`.
+        """
+        return run_task(self._plan, [self._accept(row) for row in rows])
+
+
+def _refuse(options: AsyncOptions, engine: str) -> None:
+    if engine == "python":
+        refuse_for_python(options)
+    for option, _ in options_of_jvm(options):
+        if option != "carry_over":
+            raise error("HARNESS_NEEDS_SPARK", option=option)
+
+
+def _planned(
+    function: Callable[..., Any] | AsyncFunction,
+    options: AsyncOptions,
+    resource: Callable[[], Any] | None,
+    schema: StructType,
+    returns: StructType,
+) -> AsyncPlan:
+    for place, columns in (("the input", schema), ("returns", returns)):
+        for column in columns.fields:
+            check_type(column.dataType, column.name, place)
+    inputs = select_inputs(schema, options.inputs, case_sensitive=False)
+    added = returns if options.on_error == "raise" else as_nullable(returns)
+    return AsyncPlan(
+        Command.of(function, options, resource, inputs, returns),
+        options,
+        schema,
+        positions(schema, options.inputs, inputs),
+        output_schema(schema, added, options.error_column, case_sensitive=False),
+    )

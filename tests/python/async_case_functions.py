@@ -1,0 +1,191 @@
+"""The functions of ``async_cases``, each by a maker: a case begins with a new one."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from pyspark.sql import Row
+
+import pillarbox as pb
+from spark_support import by_value
+
+by_value(__name__)
+
+FOREVER_S = 3600
+
+
+def doubled() -> Any:
+    async def double(row):
+        await asyncio.sleep(0.001 * (8 - row.x))
+        return row.x * 2
+
+    return double
+
+
+def plain() -> Any:
+    def double(row):
+        return {"y": row.x * 2}
+
+    return double
+
+
+def failing(*attempts: Any) -> Callable[[], Any]:
+    """A function whose attempts raise these, None for an answer; the row of x = 0 is good."""
+
+    def made() -> Any:
+        async def fail(row):
+            step = attempts[min(pb.current_call().attempt, len(attempts)) - 1] if row.x else None
+            if step is not None:
+                raise step
+            return pb.current_call().attempt
+
+        return fail
+
+    return made
+
+
+def hanging(attempts: int) -> Callable[[], Any]:
+    """So many attempts never end."""
+
+    def made() -> Any:
+        async def hang(row):
+            if row.x and pb.current_call().attempt <= attempts:
+                await asyncio.sleep(FOREVER_S)
+            return pb.current_call().attempt
+
+        return hang
+
+    return made
+
+
+def in_flight(case: str) -> Callable[[], Any]:
+    """Answers with the most calls that ran at the same time.
+
+    The worker keeps functions of equal bytes, and so one for each ``case``.
+    """
+
+    def made() -> Any:
+        now = most = 0
+
+        async def count(row, case=case):
+            nonlocal now, most
+            now += 1
+            most = max(most, now)
+            await asyncio.sleep(0.03)
+            now -= 1
+            return most
+
+        return count
+
+    return made
+
+
+def most(rows: list[Row]) -> int:
+    return max(row.y for row in rows)
+
+
+def sizes() -> Any:
+    async def size(rows):
+        return [len(rows)] * len(rows)
+
+    return size
+
+
+def too_few() -> Any:
+    async def shorten(rows):
+        return [0] * (len(rows) - 1)
+
+    return shorten
+
+
+def answering(*answers: Any) -> Callable[[], Any]:
+    """Answers row x with the x-th of these."""
+
+    def made() -> Any:
+        async def answer(row):
+            return answers[row.x]
+
+        return answer
+
+    return made
+
+
+def ids() -> Any:
+    seen: dict[int, str] = {}
+
+    async def tell(row):
+        call = pb.current_call()
+        if call.attempt == 1:
+            seen[row.x] = call.id
+            raise ValueError("again")
+        return f"{seen[row.x] == pb.call_id()} {call.operator} {call.id}"
+
+    return tell
+
+
+def names_of_ids(rows: list[Row]) -> Any:
+    told = [row.y.split(" ", 2) for row in rows]
+    return {tuple(one[:2]) for one in told}, len({one[2] for one in told})
+
+
+def of_resource() -> Any:
+    async def use(row, client):
+        return client(row.x)
+
+    return use
+
+
+@asynccontextmanager
+async def client() -> Any:
+    await asyncio.sleep(0)
+    yield lambda x: x + 100
+
+
+def closed() -> Any:
+    raise ConnectionError("nobody listens")
+
+
+class Opened(pb.AsyncFunction):
+    """Has a client of its own."""
+
+    def __init__(self) -> None:
+        self.added = 0
+
+    async def open(self, ctx):
+        self.added = len(ctx.name)
+
+    async def invoke(self, row):
+        return row.x + self.added
+
+
+def exiting() -> Any:
+    async def leave(row):
+        sys.exit(3)
+
+    return leave
+
+
+def typed() -> Any:
+    async def look(row):
+        return {"kinds": " ".join(type(cell).__name__ for cell in row), "back": tuple(row)}
+
+    return look
+
+
+def width() -> Any:
+    async def count(row):
+        return len(row)
+
+    return count
+
+
+def of_y(rows: list[Row]) -> list[Any]:
+    return [row.y for row in rows]
+
+
+def kinds_alone(rows: list[Row]) -> list[str | None]:
+    return [row.error and row.error.kind for row in rows]
