@@ -56,7 +56,7 @@ def test_the_spec_says_all_that_the_operator_needs(df, asked):
         "kind": "keyed", "name": "rotations", "form": "row", "class_name": None, "options": {},
         "by": ["k"], "timestamp": "ts", "backend": "heap", "timers": "heap", "order_by": ["t"],
         "time_sorted": True, "inputs": ["k", "v"], "tags": ["bad"], "streaming": False,
-        "event_time": True, "blocked_loop_ms": 5000, "initial": [],
+        "event_time": True, "blocked_loop_ms": 5000, "initial": [], "on_late": "drop",
     }  # fmt: skip
     from pyspark import cloudpickle
 
@@ -102,7 +102,9 @@ def test_a_scan_is_expressions(df, asked):
 
 
 def test_side_outputs_are_taken_apart(spark, asked):
-    schema = keyed_input.parse_outputs("k string, n bigint", {"bad": "why string"}, False, spark)
+    options = keyed_input.KeyedOptions("f", "id", None, None, None)
+    found = keyed_input.check_input(spark.range(1), options)
+    schema = keyed_input.parse_outputs("k string, n bigint", {"bad": "why string"}, found, spark)
     from pillarbox._keyed.output import wire_schema
 
     rows = [("main", "a", 1, None), ("bad", None, None, ("no",))]

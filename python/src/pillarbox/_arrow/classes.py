@@ -20,6 +20,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union
 from pyspark.sql import types as t
 
 from ..errors import PillarboxError, error, shown
+from .converters import same, unless_none
 from .ddl import parse_type
 from .fields import is_model
 
@@ -209,7 +210,7 @@ def _optional(annotation: Any, parts: Sequence[Any], path: str, around: Any) -> 
 
 
 def _list(element: Mapped) -> Mapped:
-    make = element.make and _unless_none(element.make)
+    make = element.make and unless_none(element.make)
     return Mapped(
         t.ArrayType(element.data_type),
         make=(lambda values: [make(one) for one in values]) if make else list,
@@ -221,7 +222,7 @@ def _dict(parts: Sequence[Any], path: str, around: tuple[type, ...]) -> Mapped:
     item = _mapped(parts[1], f"{path}{{value}}", around)
     if key.or_none:
         raise _NoColumn(f"its field {path} has keys that may be None, which a map can't have")
-    make_key, make_item = key.make or _same, _unless_none(item.make) if item.make else _same
+    make_key, make_item = key.make or same, unless_none(item.make) if item.make else same
     is_same = key.make is None and item.make is None
     return Mapped(
         t.MapType(key.data_type, item.data_type),
@@ -240,18 +241,10 @@ def _is_enum_of_texts(annotation: Any) -> bool:
     )
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
-def _unless_none(make: Make) -> Make:
-    return lambda value: None if value is None else make(value)
-
-
 def _maker(kind: type, fields: dict[str, Mapped], absent: set[str]) -> Make:
     """Return the function from a row with the values in order to an object of ``kind``."""
     build = _builder(kind, list(fields), absent)
-    makes = [one.make and _unless_none(one.make) for one in fields.values()]
+    makes = [one.make and unless_none(one.make) for one in fields.values()]
     if not any(makes):
         return build
     return lambda row: build(

@@ -80,6 +80,15 @@ def null_mismatch(place: Place, data_type: t.DataType) -> PillarboxError:
     return mismatch(place, data_type, None, f"{data_type.simpleString()} and not null")
 
 
+def same(value: Any) -> Any:
+    return value
+
+
+def unless_none(convert: Converter) -> Converter:
+    """Return the same function, which leaves None as it is."""
+    return lambda value: None if value is None else convert(value)
+
+
 def _require(fits: bool) -> None:
     if not fits:
         raise _Refused

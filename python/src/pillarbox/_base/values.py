@@ -27,7 +27,7 @@ Names = Iterable[str]
 
 @dataclass(frozen=True)
 class Values:
-    """Which values are shown; the default of ``redaction`` is Spark's."""
+    """The rule for the values that are shown; the default of ``redaction`` is Spark's."""
 
     show: bool = True
     redaction: str = "(?i)secret|password|token|access[.]?key"

@@ -20,7 +20,7 @@ from ..retry import Retry
 from .engine import jvm_if_there, require_jvm
 from .identity import identify
 from .keys import check_call_key, key_columns
-from .specs import AsyncSpec
+from .specs import async_spec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -194,8 +194,8 @@ def _plan(
 
         return async_io_in_python(df, asked, options, output, identity)
     command = asked.dumps() if isinstance(asked, Command) else None
-    spec = AsyncSpec(options, asked, inputs, by, columns, identity)
-    return door.async_io(df, command, spec.to_spec())
+    spec = async_spec(options, asked, inputs, by, columns, identity)
+    return door.async_io(df, command, spec)
 
 
 def _door_to_jvm(df: DataFrame, function: Function, engine: str) -> Door | None:

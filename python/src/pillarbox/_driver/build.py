@@ -20,9 +20,7 @@ def build_version() -> str:
 
 def same_build(one: str, other: str) -> bool:
     """Return True if two versions are of one build, as far as both tell their commits."""
-    (version, _, commit), (other_version, _, other_commit) = map(_parts, (one, other))
+    (version, _, commit), (other_version, _, other_commit) = (
+        text.partition("+g") for text in (one, other)
+    )
     return version == other_version and (not commit or not other_commit or commit == other_commit)
-
-
-def _parts(version: str) -> tuple[str, str, str]:
-    return version.partition("+g")

@@ -29,12 +29,12 @@ class KeyedOptions:
 
     name: str
     by: str | Sequence[str]
+    inputs: str | Sequence[str] | None
     timestamp: str | None
     order_by: str | Sequence[str] | None
-    backend: StateBackend | Backend
     time_sorted: bool = False
-    inputs: str | Sequence[str] | None = None
     on_late: OnLate = "drop"
+    backend: StateBackend | Backend = "rocksdb"
 
     def __post_init__(self) -> None:
         check_name("name", self.name, "rotations")

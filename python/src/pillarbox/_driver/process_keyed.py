@@ -101,14 +101,7 @@ def process_keyed(
 
     check_kind(function, KeyedProcessFunction, JvmFunction)
     options = KeyedOptions(
-        name=_name_of(function) if name is None else name,
-        by=by,
-        inputs=inputs,
-        timestamp=timestamp,
-        order_by=order_by,
-        time_sorted=time_sorted,
-        on_late=on_late,
-        backend=backend,
+        _name_of(function, name), by, inputs, timestamp, order_by, time_sorted, on_late, backend
     )
     form = "jvm" if isinstance(function, JvmFunction) else "row"
     return _plan(df, _Asked(function, form, returns, side_outputs), options, initial_state)
@@ -164,14 +157,7 @@ def process_keyed_async(
 
     check_kind(function, AsyncKeyedProcessFunction)
     options = KeyedOptions(
-        name=_name_of(function) if name is None else name,
-        by=by,
-        inputs=inputs,
-        timestamp=timestamp,
-        order_by=order_by,
-        time_sorted=time_sorted,
-        on_late=on_late,
-        backend=backend,
+        _name_of(function, name), by, inputs, timestamp, order_by, time_sorted, on_late, backend
     )
     calls = CallOptions(capacity, timeout, retry, on_error, resource)
     if isinstance(initial_state, Mapping) and TIMERS in initial_state:
@@ -207,12 +193,7 @@ def process_keyed_arrow(
 
     check_kind(function, ArrowKeyedProcessFunction)
     options = KeyedOptions(
-        name=_name_of(function) if name is None else name,
-        by=by,
-        inputs=inputs,
-        timestamp=timestamp,
-        order_by=order_by,
-        backend=backend,
+        _name_of(function, name), by, inputs, timestamp, order_by, backend=backend
     )
     return _plan(df, _Asked(function, "arrow", returns), options, initial_state)
 
@@ -234,7 +215,7 @@ def _plan(df: DataFrame, asked: _Asked, options: KeyedOptions, initial_state: ob
     from .engine import require_jvm
     from .initial import initial_state as initial_rows
     from .keyed_input import check_input, parse_outputs
-    from .specs import KeyedSpec
+    from .specs import keyed_spec
 
     function, form, sides = asked.function, asked.form, asked.side_outputs
     is_dict = sides is None or isinstance(sides, Mapping)
@@ -254,13 +235,13 @@ def _plan(df: DataFrame, asked: _Asked, options: KeyedOptions, initial_state: ob
             function, form, found.inputs, found.keys, columns, tags, calls
         ).dumps()
     door = require_jvm(df.sparkSession)
-    spec = KeyedSpec(found, form, function, wire_schema(columns, tags), list(tags), initial)
-    return door.process_keyed(
-        df, command, spec.to_spec(), None if initial is None else initial.rows
-    )
+    spec = keyed_spec(found, form, function, wire_schema(columns, tags), list(tags), initial)
+    return door.process_keyed(df, command, spec, None if initial is None else initial.rows)
 
 
-def _name_of(function: object) -> str:
+def _name_of(function: object, given: str | None = None) -> str:
+    if given is not None:
+        return given
     if isinstance(function, JvmFunction):
         return function.class_name
     return type(function).__qualname__

@@ -99,10 +99,8 @@ def _operators(door: Door, place: dict[str, Any]) -> list[dict[str, Any]]:
 def _operator(there: list[dict[str, Any]], path: str, wanted: object) -> int:
     if not there:
         raise error("NO_STORED_OPERATORS", checkpoint=path)
-    if is_number(wanted, int):
-        matching = [one["id"] for one in there if one["id"] == wanted]
-    else:
-        matching = [one["id"] for one in there if one["name"] == wanted]
+    by = "id" if is_number(wanted, int) else "name"
+    matching = [one["id"] for one in there if one[by] == wanted]
     known = ", ".join(f"{one['id']} ({one['name']})" for one in there)
     if not matching:
         raise error("NO_STORED_OPERATOR", operator=shown(wanted), there=known)

@@ -62,25 +62,22 @@ def scan(
     from .engine import require_jvm
     from .initial import initial_state as initial_rows
     from .keyed_input import KeyedOptions, check_input
-    from .specs import KeyedSpec, ScanSpec
+    from .specs import keyed_spec
 
-    options = KeyedOptions(
-        name="scan" if name is None else name,
-        by=by,
-        timestamp=timestamp,
-        order_by=order_by,
-        time_sorted=time_sorted,
-        on_late=on_late,
-        backend=backend,
-    )
+    name = "scan" if name is None else name
+    options = KeyedOptions(name, by, None, timestamp, order_by, time_sorted, on_late, backend)
     found = check_input(df, options)
     life = as_ttl(ttl)
     _check_ttl(life, found.has_event_time)
-    folds = ScanSpec(_states(state, df.columns, found.case_sensitive), _expressions(select), life)
+    folds = {
+        "state": _states(state, df.columns, found.case_sensitive),
+        "select": _expressions(select),
+        "ttl": None if life is None else life._to_spec(),
+    }
     initial = initial_rows(initial_state, df.sparkSession, found, list(state))
     door = require_jvm(df.sparkSession)
-    spec = KeyedSpec(found, "scan", folds, None, [], initial)
-    return door.process_keyed(df, None, spec.to_spec(), None if initial is None else initial.rows)
+    spec = keyed_spec(found, "scan", None, None, [], initial) | folds
+    return door.process_keyed(df, None, spec, None if initial is None else initial.rows)
 
 
 def _states(state: object, columns: list[str], case_sensitive: bool) -> list[dict[str, str]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from pyspark.sql import types as t
 
+from .._arrow.converters import same, unless_none
 from ..errors import PillarboxError, error
 
 # The bits, without sign, of the integers that a type holds without a gap; the digits of decimals.
@@ -63,7 +64,7 @@ def _carry_struct(old: t.StructType, new: t.StructType) -> Carry | None:
         inner = _carry(known.dataType, field.dataType)
         if inner is None or (known.nullable and not field.nullable):
             return None
-        carries[field.name] = _nullable(inner)
+        carries[field.name] = unless_none(inner)
     return lambda row: {name: inner(row[name]) for name, inner in carries.items()}
 
 
@@ -71,9 +72,9 @@ def _carry(old: t.DataType, new: t.DataType) -> Carry | None:
     if isinstance(old, t.StructType) and isinstance(new, t.StructType):
         return _carry_struct(old, new)
     if _is_wider(old, new):
-        return _same
+        return same
     if isinstance(old, t.NumericType) and isinstance(new, t.NumericType) and _holds(new, old):
-        return int if isinstance(new, t.IntegralType) else _same
+        return int if isinstance(new, t.IntegralType) else same
     return None
 
 
@@ -106,11 +107,3 @@ def _holds(wide: t.DataType, number: t.DataType) -> bool:
         return number.scale == 0 and new in _DIGITS and 10**number.precision <= 2 ** _BITS[new]
     # A float is no integer, whatever its bits.
     return _BITS[old] <= _BITS[new] and (old in _DIGITS or new is t.DoubleType)
-
-
-def _nullable(carry: Carry) -> Carry:
-    return lambda value: None if value is None else carry(value)
-
-
-def _same(value: Any) -> Any:
-    return value

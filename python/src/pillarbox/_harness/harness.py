@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
@@ -35,45 +34,38 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-@dataclass(frozen=True)
-class HarnessOptions:
-    """The options of both kinds of harness, which document them."""
-
-    by: str | Sequence[str]
-    schema: str | t.StructType | type[Any]
-    returns: str | t.StructType | type[Any]
-    timestamp: str | None
-    order_by: str | Sequence[str] | None
-    time_sorted: bool
-    side_outputs: Mapping[str, str | t.StructType | type[Any]] | None
-    on_late: OnLate
-    processing_time: int | datetime
-
-
 class Harness:
     """The base of both kinds of harness, which are documented in ``pillarbox.testing``."""
 
     def __init__(
         self,
         function: KeyedProcessFunction | AsyncKeyedProcessFunction,
-        options: HarnessOptions,
+        by: str | Sequence[str],
+        schema: str | t.StructType | type[Any],
+        returns: str | t.StructType | type[Any],
+        timestamp: str | None,
+        order_by: str | Sequence[str] | None,
+        time_sorted: bool,
+        side_outputs: Mapping[str, str | t.StructType | type[Any]] | None,
+        on_late: OnLate,
+        processing_time: int | datetime,
         given: CallOptions | None = None,
     ) -> None:
         check_methods(function)
-        columns = columns_of(options.schema, "schema")
+        columns = columns_of(schema, "schema")
         self._accept_row = row_acceptor(columns, Place(error="INPUT_TYPE_MISMATCH"))
-        output = columns_of(options.returns, "returns")
+        output = columns_of(returns, "returns")
         calls = None if given is None else given.calls(type(function).__name__, output)
         self._accept_output = row_acceptor(output if calls is None else calls.output, Place())
-        self._key_of = _key_reader(columns, column_names("by", options.by))
-        self._time_of = timestamp_reader(columns, options.timestamp, options.time_sorted)
-        self._order = order_key(columns, options.order_by)
-        self._sorted = options.time_sorted
-        sides = options.side_outputs or {}
+        self._key_of = _key_reader(columns, column_names("by", by))
+        self._time_of = timestamp_reader(columns, timestamp, time_sorted)
+        self._order = order_key(columns, order_by)
+        self._sorted = time_sorted
+        sides = side_outputs or {}
         for tag in sides:
             check_tag(tag)
-        check_on_late(options.on_late, options.time_sorted)
-        self._on_late = options.on_late
+        check_on_late(on_late, time_sorted)
+        self._on_late = on_late
         self._sides: dict[str, list[Any]] = {tag: [] for tag in sides}
         if self._on_late == "output":
             self._sides[LATE] = []
@@ -83,7 +75,7 @@ class Harness:
         self._runtime.open()
         self._space = KeySpace(self._runtime)
         self._watermark = UNKNOWN
-        self._processing_time = epoch_ms(options.processing_time)
+        self._processing_time = epoch_ms(processing_time)
         self._arrived = 0
         self._waiting: list[tuple[int, Any, int, int, Any]] = []
         self.late_rows = 0

@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.sql import types as t
 
-from .._arrow.converters import converter
+from .._arrow.converters import converter, same, unless_none
 from .._arrow.fields import Getters, Place
 from .._arrow.row_class import row_class
 from .local_times import distinct, local_time
@@ -174,10 +174,10 @@ def _canonical(data_type: t.DataType) -> Function | None:
         return element and (lambda values: [element(value) for value in values])
     if isinstance(data_type, t.MapType):
         key = _canonical_key(data_type.keyType)
-        item = _nullable(_canonical(data_type.valueType)) or _same
+        item = _nullable(_canonical(data_type.valueType)) or same
         return lambda pairs: {key(one): item(other) for one, other in pairs}
     if isinstance(data_type, t.UserDefinedType):
-        inner = _canonical(data_type.sqlType()) or _same
+        inner = _canonical(data_type.sqlType()) or same
         return lambda value: data_type.deserialize(inner(value))
     return None
 
@@ -185,22 +185,18 @@ def _canonical(data_type: t.DataType) -> Function | None:
 def _canonical_key(data_type: t.DataType) -> Function:
     canonical, normalise = _canonical(data_type), _key_normaliser(data_type)
     if normalise is None:
-        return canonical or _same
+        return canonical or same
     return lambda value: normalise(value if canonical is None else canonical(value))
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
 def _nullable(function: Function | None) -> Function | None:
-    return function and (lambda value: None if value is None else function(value))
+    return function and unless_none(function)
 
 
 def _canonical_struct(data_type: t.StructType) -> Function:
     make, new = row_class(tuple(data_type.names)), tuple.__new__
     names = data_type.names
-    fields = [_nullable(_canonical(field.dataType)) or _same for field in data_type.fields]
+    fields = [_nullable(_canonical(field.dataType)) or same for field in data_type.fields]
 
     def canonical(value: Any) -> Any:
         return new(make, [field(value[name]) for field, name in zip(fields, names, strict=True)])

@@ -60,6 +60,33 @@ class FrameBuffer:
         return frames
 
 
+class Reader:
+    """A cursor over a body."""
+
+    def __init__(self, body: memoryview) -> None:
+        self._body = body
+        self._at = 0
+
+    def take(self, size: int) -> memoryview:
+        start, self._at = self._at, self._at + size
+        return self._body[start : self._at]
+
+    def u32(self) -> int:
+        return int.from_bytes(self.take(4), "little")
+
+    def u64(self) -> int:
+        return int.from_bytes(self.take(8), "little")
+
+    def blob(self) -> memoryview:
+        return self.take(self.u32())
+
+    def schema(self) -> pa.Schema:
+        return pa.ipc.read_schema(pa.py_buffer(self.blob()))
+
+    def numbers(self, code: str, size: int, count: int) -> array[int]:
+        return numbers_of(code, self.take(size * count))
+
+
 @dataclass(frozen=True)
 class Init:
     """The first frame of a task."""
@@ -85,18 +112,9 @@ def read_init(infile: Any) -> Init:
     kind, body = read_frame(infile)
     if kind != INIT:
         raise error("PROTOCOL_ERROR", reason=f"frame type {kind} where INIT was expected")
-    blocks = []
-    start = 0
-    for _ in range(4):
-        size = int.from_bytes(body[start : start + 4], "little")
-        blocks.append(body[start + 4 : start + 4 + size])
-        start += 4 + size
-    return Init(
-        json.loads(bytes(blocks[0])),
-        pa.ipc.read_schema(pa.py_buffer(blocks[1])),
-        pa.ipc.read_schema(pa.py_buffer(blocks[2])),
-        bytes(blocks[3]),
-    )
+    reader = Reader(body)
+    spec = json.loads(bytes(reader.blob()))
+    return Init(spec, reader.schema(), reader.schema(), bytes(reader.blob()))
 
 
 def read_frame(infile: Any) -> tuple[int, memoryview]:
@@ -142,7 +160,7 @@ def encode_results(
     """Encode RESULTS: the rows of ``batch`` belong to the ids in order, ``counts[i]`` each."""
     return encode(
         RESULTS,
-        len(ids).to_bytes(4, "little"),
+        u32(len(ids)),
         packed("q", ids),
         packed("i", attempts),
         packed("i", counts),
@@ -152,7 +170,7 @@ def encode_results(
 
 def encode_failures(failures: Sequence[tuple[int, int, Failure]]) -> bytes:
     """Encode FAILURES of ``(id, attempt, failure)``."""
-    parts = [len(failures).to_bytes(4, "little")]
+    parts = [u32(len(failures))]
     for element_id, attempt, failure in failures:
         flags = failure.retryable | failure.on_result << 1 | failure.overload << 2
         parts.append(_FAILURE.pack(element_id, attempt, flags, failure.retry_after_ms))
@@ -170,9 +188,7 @@ def encode_end(clean: bool) -> bytes:
         updates = accumulators.updates()
     except PillarboxError as problem:
         updates, refusal = [], message_of(problem)
-    parts = [bytes([clean]), len(updates).to_bytes(4, "little")]
-    for update in updates:
-        parts += [len(update).to_bytes(4, "little"), update]
+    parts = [bytes([clean]), u32(len(updates)), *map(blob, updates)]
     return encode(END, *parts, _texts(refusal))
 
 
@@ -182,12 +198,16 @@ def encode_fatal(report: str) -> bytes:
 
 
 def _texts(*texts: str) -> bytes:
-    parts = []
-    for text in texts:
-        data = text.encode("utf-8", "replace")
-        parts.append(len(data).to_bytes(4, "little"))
-        parts.append(data)
-    return b"".join(parts)
+    return b"".join(blob(text.encode("utf-8", "replace")) for text in texts)
+
+
+def blob(data: bytes | memoryview) -> bytes:
+    """Encode ``data`` behind its length."""
+    return b"".join((u32(len(data)), data))
+
+
+def u32(number: int) -> bytes:
+    return number.to_bytes(4, "little")
 
 
 def numbers_of(code: str, data: memoryview) -> array[int]:

@@ -113,7 +113,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from .frames import PART, READY, encode, numbers_of, packed
+from .frames import PART, READY, Reader, blob, encode, packed, u32
 
 SCHEMAS, FRAME, QUERY, ANSWER, UPDATE = b"SKQAU"
 ROWS = 0
@@ -179,45 +179,21 @@ class Parts:
         return self._blobs.get(what, [])
 
 
-class _Reader:
-    """A cursor over a body."""
-
-    def __init__(self, body: memoryview) -> None:
-        self._body = body
-        self._at = 0
-
-    def take(self, size: int) -> memoryview:
-        start, self._at = self._at, self._at + size
-        return self._body[start : self._at]
-
-    def u32(self) -> int:
-        return int.from_bytes(self.take(4), "little")
-
-    def u64(self) -> int:
-        return int.from_bytes(self.take(8), "little")
-
-    def blob(self) -> memoryview:
-        return self.take(self.u32())
-
-    def numbers(self, code: str, size: int, count: int) -> array[int]:
-        return numbers_of(code, self.take(size * count))
-
-
 def encode_ready(states: Sequence[dict[str, Any]], has_timers: bool) -> bytes:
     """Encode READY with the declared states."""
     content = {"states": list(states), "timers": has_timers}
-    return encode(READY, _blob(json.dumps(content).encode()))
+    return encode(READY, blob(json.dumps(content).encode()))
 
 
 def decode_schemas(body: memoryview) -> list[pa.Schema]:
     """Decode the schemas of keys, rows and each state's cells."""
-    reader = _Reader(body)
-    return [pa.ipc.read_schema(pa.py_buffer(reader.blob())) for _ in range(reader.u32())]
+    reader = Reader(body)
+    return [reader.schema() for _ in range(reader.u32())]
 
 
 def decode_frame(body: memoryview, parts: Parts) -> KeyedFrame:
     """Decode FRAME, with the parts that came before it, but none of its Arrow blobs."""
-    reader = _Reader(body)
+    reader = Reader(body)
     *clocks, flags, held, keys, ended, events = _FRAME.unpack(reader.take(_FRAME.size))
     frame_id, watermark, horizon, processing = clocks
     kinds = bytes(reader.take(events))
@@ -253,7 +229,7 @@ def decode_batches(
 
 def decode_answer(body: memoryview) -> tuple[int, memoryview]:
     """Decode ANSWER into the frame id and the Arrow blob."""
-    reader = _Reader(body)
+    reader = Reader(body)
     return reader.u64(), reader.blob()
 
 
@@ -284,21 +260,21 @@ def encode_update(update: KeyedUpdate) -> Iterator[bytes]:
     """Encode UPDATE, after a PART for each batch of rows or of a state but the last one."""
     for what, batches in enumerate([update.rows, *update.states]):
         for batch in batches[:-1]:
-            yield encode(PART, _u32(what), memoryview(batch.serialize()))
+            yield encode(PART, u32(what), memoryview(batch.serialize()))
     timers = update.timers
     key_indexes, kinds, ops, times = zip(*timers, strict=True) if timers else ((), (), (), ())
     yield encode(
         UPDATE,
         update.id.to_bytes(8, "little"),
         arrow_blob(_last(update.rows)),
-        _u32(len(update.states)),
+        u32(len(update.states)),
         *(arrow_blob(_last(batches)) for batches in update.states),
-        _u32(len(timers)),
+        u32(len(timers)),
         packed("I", key_indexes),
         bytes(kinds),
         bytes(ops),
         packed("q", times),
-        *map(_u32, update.fired),
+        *map(u32, update.fired),
     )
 
 
@@ -310,12 +286,4 @@ def arrow_blob(batch: pa.RecordBatch | None) -> bytes:
     """Encode a batch as a blob, an empty one if it has no rows."""
     if batch is None or not batch.num_rows:
         return _EMPTY
-    return _blob(memoryview(batch.serialize()))
-
-
-def _blob(data: bytes | memoryview) -> bytes:
-    return b"".join((_u32(len(data)), data))
-
-
-def _u32(number: int) -> bytes:
-    return number.to_bytes(4, "little")
+    return blob(memoryview(batch.serialize()))

@@ -21,7 +21,6 @@ from .._async.calls import CURRENT, Call, CallSite, RunningCall
 from .._base.checks import check_count, check_name
 from .._base.unknown_options import answers_unknown
 from .._harness.harness import Harness as _Harness
-from .._harness.harness import HarnessOptions
 from .._keyed.function import (
     ArrowKeyedProcessFunction,
     AsyncKeyedProcessFunction,
@@ -87,12 +86,10 @@ class KeyedHarness(_Harness):
         processing_time: int | datetime = 0,
     ) -> None:
         check_kind(function, KeyedProcessFunction, others=_OTHERS)
-        options = HarnessOptions(
-            *(by, schema, returns, timestamp),
-            *(order_by, time_sorted, side_outputs),
-            *(on_late, processing_time),
+        super().__init__(
+            *(function, by, schema, returns, timestamp),
+            *(order_by, time_sorted, side_outputs, on_late, processing_time),
         )
-        super().__init__(function, options)
 
 
 @answers_unknown
@@ -131,13 +128,12 @@ class AsyncKeyedHarness(_Harness):
         resource: Callable[[], Any] | None = None,
     ) -> None:
         check_kind(function, AsyncKeyedProcessFunction, others=_OTHERS)
-        options = HarnessOptions(
-            *(by, schema, returns, timestamp),
-            *(order_by, time_sorted, side_outputs),
-            *(on_late, processing_time),
-        )
         calls = CallOptions(capacity, timeout, retry, on_error, resource)
-        super().__init__(function, options, calls)
+        super().__init__(
+            *(function, by, schema, returns, timestamp),
+            *(order_by, time_sorted, side_outputs, on_late, processing_time),
+            calls,
+        )
 
 
 @answers_unknown

@@ -3,7 +3,7 @@ package io.pillarbox.operator
 import io.pillarbox.api.KeyedProcessFunction
 import io.pillarbox.mailbox.ProcessingTimeService
 import io.pillarbox.state.KeyedStateBackend
-import io.pillarbox.timer.{BatchExecutionInternalTimerService, KeyContext}
+import io.pillarbox.timer.BatchExecutionInternalTimerService
 
 /**
  * Runs a keyed process function on a batch that is sorted by key, in the order of [[BatchOrder]]: one key is
@@ -22,7 +22,7 @@ final class BatchKeyedProcessOperator[K, IN, OUT](
     processingTime: ProcessingTimeService
 ) extends OneInputOperator[IN, OUT] {
   private val timers =
-    new BatchExecutionInternalTimerService[K](backend.keySerializer, KeyContext.of(backend))
+    new BatchExecutionInternalTimerService[K](backend)
   private val rows = new OneRow[IN]
   private var schedule: BatchOrder[K, IN] = _
 

@@ -170,13 +170,7 @@ private object GoldenOrderSuite {
 
     def stream(queues: TimerQueues): Unit = {
       val stored =
-        new InternalTimerServiceImpl[String](
-          Serializers.ofString,
-          Groups,
-          Range,
-          KeyContext.of(backend),
-          queues
-        )
+        new InternalTimerServiceImpl[String](backend, queues)
       timers = stored
       val target = open()
       start()
@@ -204,7 +198,7 @@ private object GoldenOrderSuite {
     }
 
     def batch(): Unit = {
-      val own = new BatchExecutionInternalTimerService[String](Serializers.ofString, KeyContext.of(backend))
+      val own = new BatchExecutionInternalTimerService[String](backend)
       timers = own
       val target = open()
       start()

@@ -30,14 +30,7 @@ final class KeyedProcessOperator[K, IN, OUT](
     queues: TimerQueues = TimerQueues.Heap,
     trackTimerChanges: Boolean = false
 ) extends OneInputOperator[IN, OUT] {
-  private val timers = new InternalTimerServiceImpl[K](
-    backend.keySerializer,
-    backend.maxKeyGroups,
-    backend.keyGroupRange,
-    KeyContext.of(backend),
-    queues,
-    trackTimerChanges
-  )
+  private val timers = new InternalTimerServiceImpl[K](backend, queues, trackTimerChanges)
   private val rows = new OneRow[IN]
   private var schedule: ArrivalOrder[K, IN] = _
   private var output: Output[OUT] = _

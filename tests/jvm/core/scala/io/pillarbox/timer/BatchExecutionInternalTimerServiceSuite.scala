@@ -1,19 +1,19 @@
 package io.pillarbox.timer
 
 import io.pillarbox.api.{Serializers, TimeDomain}
-import io.pillarbox.state.Namespace
+import io.pillarbox.state.heap.HeapKeyedStateBackend
+import io.pillarbox.state.{KeyGroupRange, ManualClock, Namespace}
 import org.scalatest.funsuite.AnyFunSuite
 
-class BatchExecutionInternalTimerServiceSuite extends AnyFunSuite with KeyContext[String] {
-  private var key = "k"
-  override def currentKey: String = key
-  override def setCurrentKey(key: String): Unit = this.key = key
+class BatchExecutionInternalTimerServiceSuite extends AnyFunSuite {
+  private val backend =
+    new HeapKeyedStateBackend[String](Serializers.ofString, 1, KeyGroupRange(0, 0), new ManualClock)
 
   private val kinds = Seq(TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME)
 
   private def newService() = {
-    key = "k"
-    new BatchExecutionInternalTimerService[String](Serializers.ofString, this)
+    backend.setCurrentKey("k")
+    new BatchExecutionInternalTimerService[String](backend)
   }
 
   private def polled(
@@ -57,10 +57,10 @@ class BatchExecutionInternalTimerServiceSuite extends AnyFunSuite with KeyContex
   test("what is registered before a key starts waits for it, key by key") {
     val service = newService()
     for (name <- Seq("a", "b"); time <- Seq(2L, 1L)) {
-      key = name
+      backend.setCurrentKey(name)
       service.register(TimeDomain.EVENT_TIME, Namespace.Void, time)
     }
-    key = "c"
+    backend.setCurrentKey("c")
     service.register(TimeDomain.PROCESSING_TIME, Namespace.Void, 7)
     service.startKey("b")
     assert(

@@ -235,12 +235,7 @@ class HeapTimerServiceSuite extends InternalTimerServiceContract {
 
   test("a service that tracks no changes refuses to commit") {
     val fixture = TimerFixture.ofLongs(TimerQueues.Heap)
-    val service = new InternalTimerServiceImpl[Long](
-      ScalaSerializers.long,
-      8,
-      KeyGroupRange(0, 7),
-      fixture
-    )
+    val service = new InternalTimerServiceImpl[Long](fixture.backend)
     assertThrows[UnsupportedOperationException](service.commit(new java.io.ByteArrayOutputStream))
   }
 }

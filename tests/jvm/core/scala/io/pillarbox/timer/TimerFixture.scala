@@ -5,28 +5,23 @@ import java.io.{ByteArrayInputStream, ByteArrayOutputStream}
 import scala.collection.mutable
 
 import io.pillarbox.api.{ScalaSerializers, TimeDomain, TypeSerializer}
-import io.pillarbox.state.{KeyGroupRange, Namespace}
+import io.pillarbox.state.heap.HeapKeyedStateBackend
+import io.pillarbox.state.{KeyGroupRange, ManualClock, Namespace}
 
 /** A timer service that is polled by hand, and what was polled. */
 final class TimerFixture[K](
     queues: TimerQueues,
     keySerializer: TypeSerializer[K],
     range: KeyGroupRange = KeyGroupRange(0, TimerFixture.KeyGroups - 1)
-) extends KeyContext[K] {
+) {
   val fired = mutable.ArrayBuffer.empty[Timer[K]]
   var onTimer: Timer[K] => Unit = _ => ()
-  var currentKey: K = _
+  val backend = new HeapKeyedStateBackend[K](keySerializer, TimerFixture.KeyGroups, range, new ManualClock)
+  val service = new InternalTimerServiceImpl[K](backend, queues, trackChanges = true)
 
-  val service = new InternalTimerServiceImpl[K](
-    keySerializer,
-    TimerFixture.KeyGroups,
-    range,
-    this,
-    queues,
-    trackChanges = true
-  )
+  def currentKey: K = backend.currentKey
 
-  override def setCurrentKey(key: K): Unit = currentKey = key
+  def currentKey_=(key: K): Unit = backend.setCurrentKey(key)
 
   /**
    * Fires the event-time timers up to `time`, each with its key current, also those that are registered by

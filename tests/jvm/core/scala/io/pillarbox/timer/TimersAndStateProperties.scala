@@ -128,14 +128,7 @@ class TimersAndStateProperties extends AnyFunSuite with ScalaCheckPropertyChecks
     private val queues = database.fold[TimerQueues](TimerQueues.Heap)(found =>
       TimerQueues.inDatabase(found.store, cacheCapacity = 3, writeBytes = 500, changeBytes = 1000)
     )
-    private val timers = new InternalTimerServiceImpl[String](
-      Serializers.ofString,
-      128,
-      KeyGroupRange(0, 127),
-      KeyContext.of(backend),
-      queues,
-      trackChanges = true
-    )
+    private val timers = new InternalTimerServiceImpl[String](backend, queues, trackChanges = true)
     private var handles = Option.empty[(MapState[String, Long], ListState[String])]
 
     def m: MapState[String, Long] = claim()._1

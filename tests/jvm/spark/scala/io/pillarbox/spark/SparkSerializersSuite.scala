@@ -38,6 +38,14 @@ class SparkSerializersSuite extends AnyFunSuite {
     assert(readBack(rows, Row("a", null)) == Row("a", null))
   }
 
+  test("a row that doesn't fit its state is refused with its classes, and without its values") {
+    val rows = SparkSerializers.rows("visits bigint, at timestamp")
+    Seq(Row("sk-1", null), Row(1L, "sk-1"), Row(null, Row("sk-1"))).foreach { row =>
+      val message = intercept[IllegalArgumentException](bytesOf(rows, row)).getMessage
+      assert(!message.contains("sk-1") && message.contains("was given to state of visits BIGINT"))
+    }
+  }
+
   test("a bean comes back as it was, and its copy is another object") {
     val page = new Page("home", 3)
     val (read, copy) = (readBack(pages, page), pages.copy(page))

@@ -66,18 +66,12 @@ private[mailbox] final class MailList {
   }
 
   /** Moves all mail of `other` behind this one's, in constant time. */
-  def takeAllOf(other: MailList): Unit = if (!other.isEmpty) other.appendTo(this)
-
-  private def appendTo(target: MailList): Unit = {
-    target.append(head, tail, count)
-    head = null
-    tail = null
-    count = 0
-  }
-
-  private def append(first: Mail, last: Mail, more: Int): Unit = {
-    if (head eq null) head = first else tail.next = first
-    tail = last
-    count += more
+  def takeAllOf(other: MailList): Unit = if (!other.isEmpty) {
+    if (head eq null) head = other.head else tail.next = other.head
+    tail = other.tail
+    count += other.count
+    other.head = null
+    other.tail = null
+    other.count = 0
   }
 }

@@ -2,17 +2,10 @@ package io.pillarbox.mailbox
 
 /**
  * Reads an input that may block for long on another thread, and hands its rows to the mailbox thread through
- * a bounded exchange. So mail runs while the input blocks.
- *
- * Rows arrive in order, none is lost or doubled. An exception of the input is thrown to the mailbox thread
- * after the rows before it. `stop` ends both sides.
+ * an [[InputExchange]], which tells of the order and of failures. `stop` ends both sides.
  *
  * @param input read on the source thread only. A row must stay valid after the next is read: copy it if the
  *   input reuses it
- * @param capacity the number of rows that may lie in the exchange; when it is full the source thread waits
- * @param executor sends `onAvailable`
- * @param onAvailable runs on the mailbox thread when there is something to poll again after `poll` said that
- *   there was nothing
  * @param newThread makes the thread, not started, which runs what it is given
  */
 private[pillarbox] final class SourceThread[T <: AnyRef](

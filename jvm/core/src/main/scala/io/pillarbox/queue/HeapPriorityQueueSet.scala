@@ -26,7 +26,7 @@ private[pillarbox] final class HeapPriorityQueueSet[T >: Null <: Prioritized](
   private var index: KeyGroupIndex = KeyGroupIndex.None
 
   override def subsetForKeyGroup(keyGroup: Int): IndexedSeq[T] = {
-    KeyGroupCheck.check(keyGroup, keyGroupRange, "asked for")
+    keyGroupRange.check(keyGroup, "asked for")
     if (index.builtAt != changeCount) index = indexByKeyGroup()
     val group = keyGroup - keyGroupRange.start
     (index.starts(group) until index.starts(group + 1)).map(at => elementAt(index.handles(at)))
@@ -35,7 +35,7 @@ private[pillarbox] final class HeapPriorityQueueSet[T >: Null <: Prioritized](
   override protected def entering(element: T): Unit = {
     if (index ne KeyGroupIndex.None) index = KeyGroupIndex.None
     val keyGroup = keyGroupOf.applyAsInt(element)
-    if (!keyGroupRange.contains(keyGroup)) KeyGroupCheck.refuse(keyGroup, keyGroupRange, element)
+    keyGroupRange.check(keyGroup, element)
   }
 
   /** Sorts the live handles by key group, by counting. */

@@ -87,7 +87,7 @@ private[pillarbox] final class KeyGroupPartitionedPriorityQueue[T >: Null <: Pri
   override def flush(): Unit = subQueues.foreach(_.elements.flush())
 
   override def subsetForKeyGroup(keyGroup: Int): IndexedSeq[T] = {
-    KeyGroupCheck.check(keyGroup, keyGroupRange, "asked for")
+    keyGroupRange.check(keyGroup, "asked for")
     val elements = subQueues(keyGroup - keyGroupRange.start).elements.iterator
     try elements.toIndexedSeq
     finally elements.close()
@@ -95,7 +95,7 @@ private[pillarbox] final class KeyGroupPartitionedPriorityQueue[T >: Null <: Pri
 
   private def subQueueOf(element: T): SubQueue[T] = {
     val keyGroup = keyGroupOf.applyAsInt(element)
-    if (!keyGroupRange.contains(keyGroup)) KeyGroupCheck.refuse(keyGroup, keyGroupRange, element)
+    keyGroupRange.check(keyGroup, element)
     subQueues(keyGroup - keyGroupRange.start)
   }
 }

@@ -14,5 +14,12 @@ private[pillarbox] final case class KeyGroupRange(start: Int, end: Int) {
 
   def contains(keyGroup: Int): Boolean = keyGroup >= start && keyGroup <= end
 
+  /** Refuses a key group that is not of the range. */
+  def check(keyGroup: Int, what: Any): Unit = if (!contains(keyGroup))
+    throw new IllegalArgumentException(
+      s"Key group $keyGroup ($what) is outside of this partition's key groups $this: " +
+        "the key was sent to the wrong partition, or its hash changed"
+    )
+
   override def toString: String = s"[$start, $end]"
 }

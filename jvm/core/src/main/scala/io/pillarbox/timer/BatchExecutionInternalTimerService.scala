@@ -1,8 +1,8 @@
 package io.pillarbox.timer
 
-import io.pillarbox.api.{TimeDomain, TypeSerializer}
+import io.pillarbox.api.TimeDomain
 import io.pillarbox.queue.HeapElementSet
-import io.pillarbox.state.Namespace
+import io.pillarbox.state.{KeyedStateBackend, Namespace}
 
 /**
  * Timers of a batch whose input is sorted by key: only those of one key at a time, between [[startKey]] and
@@ -10,8 +10,7 @@ import io.pillarbox.state.Namespace
  * thread only.
  */
 private[pillarbox] final class BatchExecutionInternalTimerService[K](
-    keySerializer: TypeSerializer[K],
-    keyContext: KeyContext[K]
+    backend: KeyedStateBackend[K]
 ) extends PolledTimerService[K] {
 
   private val eventTime = new Timers(TimeDomain.EVENT_TIME)
@@ -66,7 +65,7 @@ private[pillarbox] final class BatchExecutionInternalTimerService[K](
   }
 
   private final class Timers(kind: TimeDomain) {
-    private val timerType = new TimerType(kind, keySerializer, maxKeyGroups = 1)
+    private val timerType = new TimerType(kind, backend.keySerializer, maxKeyGroups = 1)
     private val order = new TimerOrder(timerType)
     private val inOrder =
       Ordering.by[Timer[K], Long](_.timestamp).orElse(Ordering.comparatorToOrdering(order))
@@ -77,12 +76,12 @@ private[pillarbox] final class BatchExecutionInternalTimerService[K](
 
     def add(namespace: Namespace, time: Long): Unit =
       if (!hasKey)
-        early.add(timerType.newTimer(keySerializer.copy(keyContext.currentKey), namespace, time))
+        early.add(timerType.newTimer(backend.keySerializer.copy(backend.currentKey), namespace, time))
       else if (!isEnding) queue.add(timerType.newTimer(key, namespace, time))
 
     def remove(namespace: Namespace, time: Long): Unit =
       if (hasKey) queue.remove(timerType.newTimer(key, namespace, time))
-      else early.remove(timerType.newTimer(keyContext.currentKey, namespace, time))
+      else early.remove(timerType.newTimer(backend.currentKey, namespace, time))
 
     def start(key: K): Unit = if (!early.isEmpty) {
       val own = early.of(timerType.newTimer(key, Namespace.Void, 0L))

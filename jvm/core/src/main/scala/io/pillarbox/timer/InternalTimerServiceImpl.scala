@@ -2,39 +2,37 @@ package io.pillarbox.timer
 
 import java.io.{InputStream, OutputStream}
 
-import io.pillarbox.api.{TimeDomain, TypeSerializer}
+import io.pillarbox.api.TimeDomain
 import io.pillarbox.queue.CloseableIterator
-import io.pillarbox.state.{KeyGroupRange, Namespace}
+import io.pillarbox.state.{KeyedStateBackend, Namespace}
 
 /**
  * Keeps the timers of one partition, in queues that can be written and restored. No timer fires by itself:
  * the owner polls those that are due. Mailbox thread only.
  *
- * @param maxKeyGroups fixed for the life of the timers, as for the state beside them
+ * @param backend the state beside them, whose current key is that of the timers
  * @param trackChanges true if [[commit]] can write the changes; costs a copy of each changed timer's bytes
  */
 private[pillarbox] final class InternalTimerServiceImpl[K](
-    keySerializer: TypeSerializer[K],
-    maxKeyGroups: Int,
-    keyGroupRange: KeyGroupRange,
-    keyContext: KeyContext[K],
+    backend: KeyedStateBackend[K],
     queues: TimerQueues = TimerQueues.Heap,
     trackChanges: Boolean = false
 ) extends PolledTimerService[K]
     with AutoCloseable {
+  import backend.{keyGroupRange, keySerializer, maxKeyGroups}
 
   private val eventTime = newStore(TimeDomain.EVENT_TIME)
   private val processingTime = newStore(TimeDomain.PROCESSING_TIME)
   private val log = new TimerLog(keySerializer, maxKeyGroups, keyGroupRange)
 
   override def register(kind: TimeDomain, namespace: Namespace, time: Long): Unit =
-    storeOf(kind).add(keyContext.currentKey, namespace, time): Unit
+    storeOf(kind).add(backend.currentKey, namespace, time): Unit
 
   override def delete(kind: TimeDomain, namespace: Namespace, time: Long): Unit =
-    storeOf(kind).remove(keyContext.currentKey, namespace, time)
+    storeOf(kind).remove(backend.currentKey, namespace, time)
 
   override def timersOfCurrentKey(kind: TimeDomain): Seq[Timer[K]] =
-    storeOf(kind).ofKey(keyContext.currentKey)
+    storeOf(kind).ofKey(backend.currentKey)
 
   override protected def peek(kind: TimeDomain): Timer[K] = storeOf(kind).peek()
 
@@ -52,7 +50,7 @@ private[pillarbox] final class InternalTimerServiceImpl[K](
     try
       timers.foreach { timer =>
         val copy = timer.copied
-        keyContext.setCurrentKey(copy.key)
+        backend.setCurrentKey(copy.key)
         action(copy)
       }
     finally timers.close()

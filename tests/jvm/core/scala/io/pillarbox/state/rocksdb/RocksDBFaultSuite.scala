@@ -199,24 +199,6 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
     finally fresh.close()
   }
 
-  test("statistics count cache hits and compaction") {
-    val config =
-      RocksDBConfig(newDirectory(), memoryLimit = 32L << 20, cacheBytes = 64 << 10, statistics = true)
-    val backend =
-      new RocksDBKeyedStateBackend(ScalaSerializers.long, 128, KeyGroupRange(0, 127), new ManualClock, config)
-    try {
-      fill(backend, 0 until 5000, 500)
-      backend.store.flush()
-      backend.store.columnFamilies.foreach(backend.store.compact)
-      val state = backend.getOrCreate(blob)
-      for (_ <- 1 to 2; key <- 0L until 5000L) {
-        backend.setCurrentKey(key)
-        assert(state.value().length == 500)
-      }
-      assert(backend.metrics.cacheHits > 0 && backend.metrics.compactionBytes > 0)
-    } finally backend.close()
-  }
-
   /** A hundred values of a second. */
   private final class Ageing(clockBehind: Long = 0L, compactionMargin: Long = 0L) extends AutoCloseable {
     private val directory = newDirectory()

@@ -214,7 +214,7 @@ object SoakMain {
       128,
       KeyGroupRange(0, 127),
       new ManualClock,
-      RocksDBConfig(directory, memoryLimit = 16L << 20, cacheBytes = 16 << 10, statistics = true)
+      RocksDBConfig(directory, memoryLimit = 16L << 20, cacheBytes = 16 << 10)
     )
     try {
       val map = backend.getOrCreate(

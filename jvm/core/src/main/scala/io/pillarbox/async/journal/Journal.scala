@@ -19,7 +19,7 @@ import org.slf4j.LoggerFactory
  * others'.
  */
 private[journal] final class Journal(
-    files: JournalFiles,
+    val files: JournalFiles,
     limits: JournalLimits,
     age: RecordAge,
     nanoTime: () => Long
@@ -28,7 +28,7 @@ private[journal] final class Journal(
 
   private val index = new JournalIndex(age)
   private val segments = mutable.ArrayBuffer.empty[Segment]
-  private val writer = new SegmentWriter(
+  val writer: SegmentWriter = new SegmentWriter(
     files,
     limits,
     age,
@@ -114,23 +114,6 @@ private[journal] final class Journal(
   def find(key: CallKey): RecordPlace = index.find(key)
 
   def nameOf(segment: Int): String = segments.synchronized(segments(segment).name)
-
-  /** Makes sure that records can be written. */
-  @throws[IOException]
-  def open(): Unit = writer.open()
-
-  /** Appends the records, or throws. Records that are not safe yet are to be settled. */
-  @throws[IOException]
-  def append(records: RecordBuffer): Unsettled = writer.append(records)
-
-  /** Makes the appended records safe, or throws. */
-  @throws[IOException]
-  def settle(appended: Unsettled): Unit = writer.settle(appended)
-
-  def newReader(): SegmentReader = new SegmentReader(files)
-
-  @throws[IOException]
-  def close(): Unit = writer.close()
 
   /** `readTo`: where the last whole record that was read ends. */
   private final class Segment(val name: String, val isOwn: Boolean) {

@@ -64,7 +64,7 @@ private[pillarbox] final class Journals(
     }
     unused.foreach { case (key @ (path, _), shared) =>
       open.remove(key)
-      try shared.journal.close()
+      try shared.journal.writer.close()
       catch { case NonFatal(e) => log.warn("Could not close the journal {}", path, e) }
     }
   }
@@ -90,7 +90,7 @@ private[pillarbox] final class HeldJournal private[journal] (
     timeMs: () => Long,
     release: () => Unit
 ) extends AutoCloseable {
-  private val reader = journal.newReader()
+  private val reader = new SegmentReader(journal.files)
   private val records = new RecordBuffer(operator)
   private val unsettled = new java.util.LinkedHashSet[Unsettled]
   private var isHeld = true
@@ -117,7 +117,7 @@ private[pillarbox] final class HeldJournal private[journal] (
   @throws[IOException]
   def open(): Unit = {
     throwLost()
-    journal.open()
+    journal.writer.open()
   }
 
   /** Throws if records that this task has written are lost, even if it writes no more. */
@@ -132,7 +132,7 @@ private[pillarbox] final class HeldJournal private[journal] (
   def flush(): Unit = if (!records.isEmpty)
     try {
       throwLost()
-      val appended = journal.append(records)
+      val appended = journal.writer.append(records)
       if (appended != null) unsettled.add(appended): Unit
     } finally records.clear()
 
@@ -141,7 +141,7 @@ private[pillarbox] final class HeldJournal private[journal] (
   override def close(): Unit = if (isHeld) {
     isHeld = false
     reader.close()
-    try unsettled.forEach(journal.settle(_))
+    try unsettled.forEach(journal.writer.settle(_))
     finally release()
   }
 }

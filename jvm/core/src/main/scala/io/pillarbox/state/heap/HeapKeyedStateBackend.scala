@@ -113,7 +113,7 @@ private[pillarbox] final class HeapKeyedStateBackend[K](
     raw.meta = meta.copy(nextSequence = math.max(meta.nextSequence, sequence))
   }
 
-  override def metrics: StateMetrics = StateMetrics(states.values.map(_.used).sum, 0L, -1L, 0L, 0L, 0L, false)
+  override def metrics: StateMetrics = StateMetrics(states.values.map(_.used).sum, 0L, -1L)
 
   override def close(): Unit = {
     isClosed = true

@@ -1,6 +1,6 @@
 package io.pillarbox.state.heap
 
-import io.pillarbox.api.{InputView, StateDescriptor, TypeSerializer}
+import io.pillarbox.api.{StateDescriptor, TypeSerializer}
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
 import io.pillarbox.state.ttl.SnapshotCut
@@ -191,12 +191,8 @@ private[heap] final class HeapListState[K, T](
     }
   }
 
-  override protected def writeEntry(
-      at: Int,
-      keyGroup: Int,
-      cut: SnapshotCut,
-      writer: StateStreamWriter
-  ): Unit = {
+  override protected def writeEntry(at: Int, cut: SnapshotCut, writer: StateStreamWriter): Unit = {
+    val keyGroup = keyGroupOf(at)
     if (list(at).accessTime != Long.MinValue) writeAccessTime(at, list(at), keyGroup, writer)
     writeElements(at, Long.MinValue, keyGroup, cut, writer)
   }
@@ -239,17 +235,11 @@ private[heap] final class HeapListState[K, T](
     if (backend.tracksChanges) committedBelow = sequence
   }
 
-  override protected def load(
-      at: Int,
-      isPut: Boolean,
-      userKey: InputView,
-      value: InputView,
-      plan: RestorePlan[AnyRef, AnyRef]
-  ): Unit = {
+  override protected def load(at: Int, record: RecordReader[K], plan: RestorePlan[AnyRef, AnyRef]): Unit = {
     val elements = ownList(at)
-    if (userKey.remaining == 0) loadAccessTime(elements, isPut, value, plan)
-    else if (isPut) loadElement(at, elements, userKey.readLong(), value, plan)
-    else loadRemoval(elements, userKey.readLong())
+    if (record.userKey.remaining == 0) loadAccessTime(elements, record, plan)
+    else if (record.isPut) loadElement(at, elements, record, plan)
+    else loadRemoval(elements, record.userKey.readLong())
     table.markCommitted(at)
     if (hasStamps) table.timestamps(at) = math.min(table.timestamps(at), elements.earliest)
     if (elements.isEmpty && !elements.accessTimeCommitted) table.free(at)
@@ -257,27 +247,26 @@ private[heap] final class HeapListState[K, T](
 
   private def loadAccessTime(
       elements: HeapList,
-      isPut: Boolean,
-      value: InputView,
+      record: RecordReader[K],
       plan: RestorePlan[AnyRef, AnyRef]
   ): Unit = {
     val renewals = elements.ownRenewals
-    val counts = isPut && plan.keepsTimestamps
-    renewals.committed = isPut
-    renewals.time = if (counts) value.readLong() else Long.MinValue
-    renewals.below = if (counts) value.readLong() else Long.MinValue
-    renewals.changed = isPut && !plan.keepsTimestamps
+    val counts = record.isPut && plan.keepsTimestamps
+    renewals.committed = record.isPut
+    renewals.time = if (counts) record.value.readLong() else Long.MinValue
+    renewals.below = if (counts) record.value.readLong() else Long.MinValue
+    renewals.changed = record.isPut && !plan.keepsTimestamps
   }
 
   private def loadElement(
       at: Int,
       elements: HeapList,
-      number: Long,
-      value: InputView,
+      record: RecordReader[K],
       plan: RestorePlan[AnyRef, AnyRef]
   ): Unit = {
-    val stamp = plan.timestamp(value)
-    elements.put(plan.value(value), number, if (hasStamps) stamp else 0L)
+    val number = record.userKey.readLong()
+    val stamp = plan.timestamp(record.value)
+    elements.put(plan.value(record.value), number, if (hasStamps) stamp else 0L)
     if (!plan.sameBytes) {
       elements.rewriteFrom = Long.MinValue
       table.touch(at)

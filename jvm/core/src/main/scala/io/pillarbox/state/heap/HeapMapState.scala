@@ -1,6 +1,6 @@
 package io.pillarbox.state.heap
 
-import io.pillarbox.api.{InputView, StateDescriptor, TypeSerializer}
+import io.pillarbox.api.{StateDescriptor, TypeSerializer}
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
 import io.pillarbox.state.ttl.SnapshotCut
@@ -154,12 +154,8 @@ private[heap] final class HeapMapState[K, UK, UV](
     }
   }
 
-  override protected def writeEntry(
-      owner: Int,
-      keyGroup: Int,
-      cut: SnapshotCut,
-      writer: StateStreamWriter
-  ): Unit = {
+  override protected def writeEntry(owner: Int, cut: SnapshotCut, writer: StateStreamWriter): Unit = {
+    val keyGroup = keyGroupOf(owner)
     var at = chain(owner).head
     while (at >= 0) {
       if (!hasStamps || !cut.leavesOut(slots.timestamps(at))) writeOne(at, keyGroup, writer)
@@ -183,16 +179,14 @@ private[heap] final class HeapMapState[K, UK, UV](
 
   override protected def load(
       owner: Int,
-      isPut: Boolean,
-      userKey: InputView,
-      value: InputView,
+      record: RecordReader[K],
       plan: RestorePlan[AnyRef, AnyRef]
   ): Unit = {
     if (table.value(owner) == null) table.setValue(owner, new MapChain)
-    val key = plan.userKey(userKey).asInstanceOf[UK]
-    if (isPut) {
-      val stamp = plan.timestamp(value)
-      val at = place(owner, key, plan.value(value))
+    val key = plan.userKey(record.userKey).asInstanceOf[UK]
+    if (record.isPut) {
+      val stamp = plan.timestamp(record.value)
+      val at = place(owner, key, plan.value(record.value))
       if (hasStamps) slots.timestamps(at) = stamp
       slots.markCommitted(at)
       if (!plan.sameBytes) slots.touch(at)

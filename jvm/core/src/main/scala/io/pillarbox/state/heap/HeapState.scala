@@ -1,6 +1,6 @@
 package io.pillarbox.state.heap
 
-import io.pillarbox.api.{InputView, State, StateDescriptor}
+import io.pillarbox.api.{State, StateDescriptor}
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
 import io.pillarbox.state.ttl.{SnapshotCut, TtlPolicy}
@@ -82,14 +82,14 @@ private[heap] abstract class HeapState[K](
   def commitChanges(): Unit
 
   /** Writes the entry of one position in full. */
-  protected def writeEntry(entry: Int, keyGroup: Int, cut: SnapshotCut, writer: StateStreamWriter): Unit
+  protected def writeEntry(entry: Int, cut: SnapshotCut, writer: StateStreamWriter): Unit
 
   final def writeAll(writer: StateStreamWriter): Unit = {
     val cut = SnapshotCut.of(descriptor, backend)
     writer.beginGathering(backend.keyGroupRange, table.used)
     var entry = 0
     while (entry < table.highWater) {
-      if (isAlive(entry)) writeEntry(entry, keyGroupOf(entry), cut, writer)
+      if (isAlive(entry)) writeEntry(entry, cut, writer)
       entry += 1
     }
     writer.endGathering()
@@ -107,14 +107,8 @@ private[heap] abstract class HeapState[K](
       table.namespace(entry).bytes
     )
 
-  /** Takes over one restored record; `userKey` is the rest behind the key and namespace. */
-  protected def load(
-      entry: Int,
-      isPut: Boolean,
-      userKey: InputView,
-      value: InputView,
-      plan: RestorePlan[AnyRef, AnyRef]
-  ): Unit
+  /** Takes over one restored record. */
+  protected def load(entry: Int, record: RecordReader[K], plan: RestorePlan[AnyRef, AnyRef]): Unit
 
   /** Takes over the records restored under this state's name before it was registered. */
   def restore(raw: RawState): Unit = {
@@ -122,11 +116,10 @@ private[heap] abstract class HeapState[K](
     val reader = new RecordReader(backend)
     raw.replay(backend.keyGroupRange, RestorePlan.of[AnyRef, AnyRef](_, descriptor, now)) { (cursor, plan) =>
       val key = reader.open(cursor)
-      val found = table.find(key, backend.keySerializer.hash(key), reader.namespace)
-      val entry =
-        if (found >= 0 || !cursor.isPut) found
-        else table.insert(key, backend.keySerializer.hash(key), reader.namespace)
-      if (entry >= 0) load(entry, cursor.isPut, reader.userKey, reader.value, plan)
+      val hash = backend.keySerializer.hash(key)
+      val found = table.find(key, hash, reader.namespace)
+      val entry = if (found >= 0 || !cursor.isPut) found else table.insert(key, hash, reader.namespace)
+      if (entry >= 0) load(entry, reader, plan)
     }
   }
 }

@@ -1,6 +1,6 @@
 package io.pillarbox.state.heap
 
-import io.pillarbox.api.{InputView, StateDescriptor, TypeSerializer}
+import io.pillarbox.api.{StateDescriptor, TypeSerializer}
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
 import io.pillarbox.state.ttl.SnapshotCut
@@ -52,7 +52,7 @@ private[heap] final class HeapValueState[K, V](
     } else if (first != StateClock.Unknown) restamp(at, first)
 
   override def writeChanges(writer: StateStreamWriter): Unit = table.forEachChanged { at =>
-    if (isAlive(at)) writeEntry(at, keyGroupOf(at), SnapshotCut.Nothing, writer)
+    if (isAlive(at)) writeEntry(at, SnapshotCut.Nothing, writer)
     else {
       val keyGroup = keyGroupOf(at)
       writer.beginRemove(keyGroup)
@@ -63,13 +63,9 @@ private[heap] final class HeapValueState[K, V](
 
   override def commitChanges(): Unit = table.commitChanges(at => if (!isAlive(at)) table.free(at))
 
-  override protected def writeEntry(
-      at: Int,
-      keyGroup: Int,
-      cut: SnapshotCut,
-      writer: StateStreamWriter
-  ): Unit =
+  override protected def writeEntry(at: Int, cut: SnapshotCut, writer: StateStreamWriter): Unit =
     if (!hasStamps || !cut.leavesOut(table.timestamps(at))) {
+      val keyGroup = keyGroupOf(at)
       writer.beginPut(keyGroup)
       writePrefix(at, keyGroup, writer)
       writer.endKey()
@@ -78,16 +74,10 @@ private[heap] final class HeapValueState[K, V](
       writer.endValue()
     }
 
-  override protected def load(
-      at: Int,
-      isPut: Boolean,
-      userKey: InputView,
-      value: InputView,
-      plan: RestorePlan[AnyRef, AnyRef]
-  ): Unit =
-    if (isPut) {
-      val stamp = plan.timestamp(value)
-      table.setValue(at, plan.value(value))
+  override protected def load(at: Int, record: RecordReader[K], plan: RestorePlan[AnyRef, AnyRef]): Unit =
+    if (record.isPut) {
+      val stamp = plan.timestamp(record.value)
+      table.setValue(at, plan.value(record.value))
       if (hasStamps) table.timestamps(at) = stamp
       table.markCommitted(at)
       if (!plan.sameBytes) table.touch(at)

@@ -74,6 +74,9 @@ private[heap] final class RecordReader[K](backend: HeapKeyedStateBackend[K]) {
   val value = new InputView
   var namespace: Namespace = Namespace.Void
 
+  /** False for a removal, which has no value. */
+  var isPut = false
+
   def userKey: InputView = parts.userKey
 
   /** Opens the views on the cursor's record and returns its key. */
@@ -81,6 +84,7 @@ private[heap] final class RecordReader[K](backend: HeapKeyedStateBackend[K]) {
     parts.open(cursor.array, cursor.keyOffset, cursor.keyLength)
     namespace = Namespace.of(parts.namespace.readBytes(parts.namespace.remaining))
     value.wrap(cursor.array, cursor.valueOffset, cursor.valueLength)
+    isPut = cursor.isPut
     backend.keySerializer.deserialize(parts.key)
   }
 }

@@ -12,7 +12,6 @@ import io.pillarbox.state.rocksdb.entries.{EntryStore, StateColumn}
 import io.pillarbox.state.rocksdb.list.{ListChanges, ListLoader}
 import io.pillarbox.state.rocksdb.store._
 import io.pillarbox.state.ttl.TtlStates
-import org.rocksdb.TickerType
 
 /**
  * Keeps state as bytes in RocksDB, for state larger than memory.
@@ -233,11 +232,7 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
   override def metrics: StateMetrics = StateMetrics(
     entries.live,
     store.property("rocksdb.live-sst-files-size"),
-    entries.cacheUsed + store.property("rocksdb.cur-size-all-mem-tables"),
-    entries.hits + store.ticker(TickerType.BLOCK_CACHE_HIT),
-    entries.misses + store.ticker(TickerType.BLOCK_CACHE_MISS),
-    store.ticker(TickerType.COMPACT_READ_BYTES) + store.ticker(TickerType.COMPACT_WRITE_BYTES),
-    store.property("rocksdb.compaction-pending") + store.property("rocksdb.num-running-compactions") > 0
+    entries.cacheUsed + store.property("rocksdb.cur-size-all-mem-tables")
   )
 
   override def close(): Unit = if (!isClosed) {

@@ -4,7 +4,7 @@ import io.pillarbox.operator._
 import io.pillarbox.spark.state.{PartitionState, UnsafeRowSerializer}
 import io.pillarbox.spark.task.{LaneResource, MailboxStep, TaskLane}
 import io.pillarbox.state.StateException
-import io.pillarbox.timer.{BatchExecutionInternalTimerService, KeyContext, PolledTimerService}
+import io.pillarbox.timer.{BatchExecutionInternalTimerService, PolledTimerService}
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
@@ -92,11 +92,7 @@ private final class KeyedDriver(
     new WaitingRows(state.backend, state.timers, serializer, task.tieOrder())
   }
 
-  private lazy val batchTimers =
-    new BatchExecutionInternalTimerService[UnsafeRow](
-      state.backend.keySerializer,
-      KeyContext.of(state.backend)
-    )
+  private lazy val batchTimers = new BatchExecutionInternalTimerService[UnsafeRow](state.backend)
 
   private def orderOf(target: KeyedTarget[UnsafeRow, UnsafeRow]): KeyedSchedule = {
     val rows = new InputRows(input, lateRows, task)

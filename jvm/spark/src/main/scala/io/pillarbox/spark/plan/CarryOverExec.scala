@@ -67,10 +67,7 @@ private[pillarbox] final case class CarryOverExec(
     AsyncIOMetrics.create(sparkContext) - AsyncIOMetrics.OutputRows - CarryMetrics.JournalHits -
       CarryMetrics.ConcurrencyNow
 
-  override protected def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] =
-    CarryMetrics.descriptions.map { case (name, description) =>
-      StatefulOperatorCustomSumMetric(name, description)
-    }
+  override protected def metricDescriptions: Seq[(String, String)] = CarryMetrics.descriptions
 
   override protected def withStream(stream: StreamInfo): SparkPlan =
     copy(stream = stream.copy(state = stream.state.map(info => info.copy(numPartitions = slotsOf(info)))))

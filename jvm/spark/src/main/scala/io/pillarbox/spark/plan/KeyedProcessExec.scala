@@ -11,7 +11,6 @@ import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartit
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.pillarbox.Spark41._
 import org.apache.spark.sql.pillarbox.{StatePartition, StatefulExec, StreamInfo}
 
 /**
@@ -53,10 +52,7 @@ private[pillarbox] final case class KeyedProcessExec(
     if (orderBy.isEmpty || spec.timeSorted) Seq(Nil)
     else (keys ++ orderBy).map(SortOrder(_, Ascending)) :: Nil
 
-  override protected def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] =
-    KeyedMetrics.descriptions.map { case (name, description) =>
-      StatefulOperatorCustomSumMetric(name, description)
-    }
+  override protected def metricDescriptions: Seq[(String, String)] = KeyedMetrics.descriptions
 
   /**
    * Called between micro-batches. Event-time timers are due by the watermark to come, processing-time timers

@@ -1,10 +1,9 @@
 package io.pillarbox.spark.plan
 
-import io.pillarbox.spark.async.{AsyncIOMetrics, AsyncIOTaskSpec}
+import io.pillarbox.spark.async.AsyncIOMetrics
 import io.pillarbox.spark.checkpoint.OperatorNote
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.pillarbox.{MicroBatches, RealTimeMode, SourceContext}
 
@@ -19,15 +18,9 @@ private object RealTimeCalls {
     val scope = CallIdentity.scope(node, batch, session.sparkContext)
     val metrics = AsyncIOMetrics.create(session.sparkContext)
     val task = AsyncIOTasks.of(node, child.output, session, batch, scope, metrics)
-    RealTimeMode.mapPartitions(child, child.output ++ node.results, new OfTask(task))
-  }
-
-  private final class OfTask(task: AsyncIOTaskSpec) extends RealTimeMode.PartitionFunction {
-    override def apply(rows: Iterator[InternalRow]): Iterator[InternalRow] = {
+    RealTimeMode.mapPartitions(child, child.output ++ node.results, task.spec.operator) { rows =>
       val context = TaskContext.get()
       task.run(context.partitionId(), rows, context, Some(new SourceContext(context)))
     }
-
-    override def toString: String = task.spec.operator
   }
 }

@@ -9,7 +9,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.execution.streaming.OneTimeTrigger
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.pillarbox.{QueryHooks, QueryState, Spark41, StartingQuery}
+import org.apache.spark.sql.pillarbox.{QueryHooks, Spark41, StartingQuery}
 import org.apache.spark.sql.streaming.Trigger
 
 /** Refuses streaming queries that can't keep the nodes' promises; wakes queries, and cleans up after them. */
@@ -103,19 +103,17 @@ private[plan] object StreamHooks extends QueryHooks {
   private def unfit(node: AsyncIO, what: String, advice: String) =
     OperatorNote.refused("CARRY_OVER_UNSUPPORTED", node.spec.operator, "what" -> what, "advice" -> advice)
 
-  override val state: QueryState = new QueryState {
-    override def isOurs(operator: Path, conf: Configuration): Boolean =
-      OperatorNote.find(operator, conf).isDefined
+  override def isOurs(operator: Path, conf: Configuration): Boolean =
+    OperatorNote.find(operator, conf).isDefined
 
-    override def due(
-        state: Path,
-        version: Long,
-        ids: (Long, Int) => Option[String],
-        conf: Configuration
-    ): QueryState.Due = {
-      val stored = new StoredOperators(state, version, ids, conf)
-      val (carried, timers) = (CarriedCalls.areIn(stored), stored.timers)
-      (watermark, time) => carried || timers.areDue(DueTimes.watermark(watermark), time)
-    }
+  override def due(
+      state: Path,
+      version: Long,
+      ids: (Long, Int) => Option[String],
+      conf: Configuration
+  ): QueryHooks.Due = {
+    val stored = new StoredOperators(state, version, ids, conf)
+    val (carried, timers) = (CarriedCalls.areIn(stored), stored.timers)
+    (watermark, time) => carried || timers.areDue(DueTimes.watermark(watermark), time)
   }
 }

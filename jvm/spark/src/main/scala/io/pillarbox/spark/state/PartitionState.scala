@@ -23,14 +23,8 @@ private[pillarbox] final class PartitionState(
 ) extends AutoCloseable {
   val clock = new EventClock
   val backend: KeyedStateBackend[UnsafeRow] = makeBackend(clock)
-  val timers: InternalTimerServiceImpl[UnsafeRow] = new InternalTimerServiceImpl[UnsafeRow](
-    backend.keySerializer,
-    backend.maxKeyGroups,
-    backend.keyGroupRange,
-    KeyContext.of(backend),
-    makeQueues(backend),
-    trackChanges
-  )
+  val timers: InternalTimerServiceImpl[UnsafeRow] =
+    new InternalTimerServiceImpl[UnsafeRow](backend, makeQueues(backend), trackChanges)
 
   /** The object that the operator keeps from one micro-batch to the next, or null. */
   var kept: AutoCloseable = _

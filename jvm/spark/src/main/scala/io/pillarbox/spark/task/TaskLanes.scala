@@ -22,9 +22,7 @@ private[pillarbox] object TaskLanes {
   private final val EndTimeoutMs = 4000L
 
   /** Makes a lane of `context`'s task. */
-  def newLane(context: TaskContext): TaskLane = newLane(context, EndTimeoutMs)
-
-  private[task] def newLane(context: TaskContext, endTimeoutMs: Long): TaskLane = {
+  def newLane(context: TaskContext, endTimeoutMs: Long = EndTimeoutMs): TaskLane = {
     val id = context.taskAttemptId()
     val fresh = new TaskLanes
     val known = byTask.putIfAbsent(id, fresh)

@@ -2,7 +2,6 @@ package io.pillarbox.spark.worker
 
 import java.io.IOException
 import java.nio.file.Paths
-import java.util.concurrent.atomic.AtomicBoolean
 
 import io.pillarbox.spark.base.FailureReport
 import org.apache.arrow.vector.types.pojo.Schema
@@ -17,7 +16,6 @@ import org.apache.spark.sql.pillarbox.{LeasedWorker, PythonWorkers, UserFunction
  */
 private[pillarbox] final class WorkerSession(function: UserFunction, context: TaskContext) {
   private val worker: LeasedWorker = PythonWorkers.lease(function, WorkerSession.sources, context)
-  private val ended = new AtomicBoolean
 
   def channel: java.nio.channels.SocketChannel = worker.channel
 
@@ -75,13 +73,10 @@ private[pillarbox] final class WorkerSession(function: UserFunction, context: Ta
     new PythonWorkerDiedException(worker.pid, worker.memoryLimitMib, WorkerStderr.tail(worker.pid))
 
   /** Gives the worker back for other tasks. Does nothing once it has ended. */
-  def release(): Unit = if (ended.compareAndSet(false, true)) worker.release()
+  def release(): Unit = worker.release()
 
   /** Ends the process. Idempotent. */
-  def destroy(): Unit = if (ended.compareAndSet(false, true)) {
-    worker.destroy()
-    WorkerStderr.remove(worker.pid)
-  }
+  def destroy(): Unit = if (worker.destroy()) WorkerStderr.remove(worker.pid)
 }
 
 private object WorkerSession {

@@ -39,9 +39,6 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
   /** The value that [[get]] found; valid until the next call. */
   val value = new InputView
 
-  @volatile var hits = 0L
-  @volatile var misses = 0L
-
   /**
    * The number of entries, as of the last commit or spill. Exact but for entries that compaction drops, and
    * for those written without being read first while the database may have them, which [[WriteCensus]]
@@ -56,8 +53,6 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
   var writes = 0L
   var spills = 0L
   private var ownLive = 0L
-  private var ownHits = 0L
-  private var ownMisses = 0L
 
   /** The cache's entry that [[get]] found. */
   private var found = -1
@@ -185,7 +180,7 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
   }
 
   private def show(column: StateColumn, key: OutputView, entry: Int): Boolean = {
-    if (cache.isPartial(entry)) complete(column, key, entry) else ownHits += 1
+    if (cache.isPartial(entry)) complete(column, key, entry)
     found = entry
     val length = cache.valueLength(entry)
     if (length != Absent) value.wrap(cache.bytes, cache.valueOffset(entry), length)
@@ -194,7 +189,6 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
 
   /** Reads the beginning of a value of which the entry has only the end. */
   private def complete(column: StateColumn, key: OutputView, entry: Int): Unit = {
-    ownMisses += 1
     val length = read(column, key)
     if (length != RocksDB.NOT_FOUND) {
       if (cache.isUnwritten(entry)) cache.prepend(entry, scratch, length)
@@ -220,7 +214,6 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
   }
 
   private def fetch(column: StateColumn, key: OutputView): Boolean = {
-    ownMisses += 1
     if (cache.isFull) spill()
     val length = if (column.isStored) read(column, key) else RocksDB.NOT_FOUND
     if (length <= MaxCachedValue) {
@@ -281,8 +274,6 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
   def publishCounters(): Unit = {
     live = ownLive
     cacheUsed = cache.used
-    hits = ownHits
-    misses = ownMisses
   }
 }
 

@@ -32,7 +32,6 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
 
   /** Joins values by appending, with nothing between them. */
   private val appendOperator = own(new StringAppendOperator(""))
-  private val statistics = if (config.statistics) own(new Statistics()) else null
   private val readOptions = own(new ReadOptions())
   private val writeOptions = own(new WriteOptions().setDisableWAL(true))
   private val families = mutable.LinkedHashMap.empty[ColumnFamilyHandle, ColumnFamilyOptions]
@@ -192,11 +191,6 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
     if (isOpen) families.keys.iterator.map(db.getLongProperty(_, name)).sum else 0L
   }
 
-  /** A counter, 0 if statistics are off or the database is closed. Any thread. */
-  def ticker(ticker: TickerType): Long = families.synchronized {
-    if (statistics == null || !isOpen) 0L else statistics.getTickerCount(ticker)
-  }
-
   override def close(): Unit = families.synchronized {
     if (isOpen) {
       isOpen = false
@@ -257,7 +251,6 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
       .setKeepLogFileNum(2)
       .setStatsDumpPeriodSec(0)
       .setAvoidFlushDuringShutdown(true)
-    if (statistics != null) options.setStatistics(statistics)
     if (config.diskLimit > 0) options.setSstFileManager(limitedFiles())
     options
   }

@@ -19,13 +19,13 @@ private object AbandonedRepartition {
   private val log = LoggerFactory.getLogger(getClass)
 
   /** Runs on the query's thread, before it begins. Does nothing if Spark's own state may have changed. */
-  def takeBack(query: MicroBatchExecution, state: QueryState): Unit =
+  def takeBack(query: MicroBatchExecution, hooks: QueryHooks): Unit =
     for {
       started <- query.offsetLog.getLatestBatchId()
       committed <- query.commitLog.getLatestBatchId()
       if started > committed && OfflineStateRepartitionUtils.isRepartitionBatch(started, query.offsetLog)
       origin <- originOf(started, query.offsetLog)
-      if hasOurStateOnly(query, state)
+      if hasOurStateOnly(query, hooks)
     } {
       // In this order, as a repartition that is taken back halfway can still be recognised.
       query.commitLog.purgeAfter(origin)
@@ -57,10 +57,10 @@ private object AbandonedRepartition {
   private def withoutPartitions(metadata: OffsetSeqMetadataBase): Any =
     (metadata.batchWatermarkMs, metadata.batchTimestampMs, metadata.conf - SQLConf.SHUFFLE_PARTITIONS.key)
 
-  private def hasOurStateOnly(query: MicroBatchExecution, state: QueryState): Boolean = {
+  private def hasOurStateOnly(query: MicroBatchExecution, hooks: QueryHooks): Boolean = {
     val conf = query.sparkSession.sessionState.newHadoopConf()
     val root = new Path(query.resolvedCheckpointRoot, "state")
     val operators = root.getFileSystem(conf).listStatus(root).filter(_.isDirectory)
-    operators.forall(operator => state.isOurs(operator.getPath, conf))
+    operators.forall(operator => hooks.isOurs(operator.getPath, conf))
   }
 }

@@ -53,9 +53,15 @@ final class LeasedWorker private[pillarbox] (
     else worker.stop()
   }
 
-  /** Kills the process, once, as its id may belong to another one later. Any thread. */
-  def destroy(): Unit = if (returned.compareAndSet(false, true))
-    sparkEnv.destroyPythonWorker(key.exec, PythonWorkers.Module, key.daemon, key.env, worker)
+  /**
+   * Kills the process, once, as its id may belong to another one later; false if it was given back or killed
+   * before. Any thread.
+   */
+  def destroy(): Boolean = {
+    val isOurs = returned.compareAndSet(false, true)
+    if (isOurs) sparkEnv.destroyPythonWorker(key.exec, PythonWorkers.Module, key.daemon, key.env, worker)
+    isOurs
+  }
 
   /** Leaves it to the taker to give the worker back, perhaps some time after its task. */
   private[pillarbox] def take(): LeasedWorker = {
@@ -64,7 +70,7 @@ final class LeasedWorker private[pillarbox] (
   }
 
   /** Kills, at the end of the task, a process that the task never got because it was killed meanwhile. */
-  override def close(): Unit = if (!taken) destroy()
+  override def close(): Unit = if (!taken) destroy(): Unit
 
   /** The bytes that pyspark's own worker reads first: Python version, Spark's files, broadcast variables. */
   def preamble(function: UserFunction): Array[Byte] = {

@@ -21,32 +21,29 @@ object RealTimeMode {
   }
 
   /**
-   * Returns a plan that runs `function` on the rows of `child`.
+   * Returns a plan that runs `function` on the rows of `child`, and shows it as `shown`.
    *
    * @param output the columns of the rows that the function returns
    */
-  def mapPartitions(child: SparkPlan, output: Seq[Attribute], function: PartitionFunction): SparkPlan = {
+  def mapPartitions(child: SparkPlan, output: Seq[Attribute], shown: String)(
+      function: Iterator[InternalRow] => Iterator[InternalRow]
+  ): SparkPlan = {
     // The object of a row, on both sides of the function, is the row itself, as a struct.
     val packed = ProjectExec(Seq(Alias(CreateStruct(child.output), Packed)()), child)
     val result = AttributeReference(Packed, DataTypeUtils.fromAttributes(output), nullable = false)()
     val columns = output.zipWithIndex.map { case (column, i) =>
       Alias(GetStructField(result, i), column.name)(column.exprId, column.qualifier, Some(column.metadata))
     }
-    ProjectExec(columns, MapPartitionsExec(new OfObjects(function), result, packed))
+    ProjectExec(columns, MapPartitionsExec(new OfObjects(function, shown), result, packed))
   }
 
   private final val Packed = "row"
 
-  /** A function that runs in a task. Plans show its text. */
-  trait PartitionFunction extends Serializable {
-    def apply(rows: Iterator[InternalRow]): Iterator[InternalRow]
-  }
-
-  private final class OfObjects(function: PartitionFunction)
+  private final class OfObjects(function: Iterator[InternalRow] => Iterator[InternalRow], shown: String)
       extends (Iterator[Any] => Iterator[Any])
       with Serializable {
     override def apply(rows: Iterator[Any]): Iterator[Any] =
       function(rows.asInstanceOf[Iterator[InternalRow]])
-    override def toString: String = function.toString
+    override def toString: String = shown
   }
 }

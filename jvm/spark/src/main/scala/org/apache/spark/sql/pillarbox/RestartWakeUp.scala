@@ -47,7 +47,7 @@ final class RestartWakeUp private (session: classic.SparkSession, hooks: QueryHo
   }
 
   private def takeBackRepartition(query: MicroBatchExecution): Unit =
-    try AbandonedRepartition.takeBack(query, hooks.state)
+    try AbandonedRepartition.takeBack(query, hooks)
     catch {
       case NonFatal(e) =>
         RestartWakeUp.log.warn(s"Query ${query.id} was not looked at for an abandoned repartition", e)
@@ -65,7 +65,7 @@ final class RestartWakeUp private (session: classic.SparkSession, hooks: QueryHo
           hooks.check(RestartWakeUp.starting(query, first))
           FinishingTracker.set(query)
           if (!first.isCurrentBatchConstructed && first.batchId > 0 && hooks.canWake(query.analyzedPlan))
-            first.previousContext = Some(RestartWakeUp.predecessor(query, first, hooks.state))
+            first.previousContext = Some(RestartWakeUp.predecessor(query, first, hooks))
         }
 
         override def execute(runner: MicroBatchExecutionContext => Boolean): Unit = executor.execute(runner)
@@ -103,13 +103,13 @@ object RestartWakeUp {
   private def predecessor(
       query: MicroBatchExecution,
       first: MicroBatchExecutionContext,
-      state: QueryState
+      hooks: QueryHooks
   ): MicroBatchExecutionContext = {
     // Its constructor differs in each Spark.
     val before = first.getNextContext()
     before._batchId = first.batchId - 1
     before.previousContext = None
-    before.executionPlan = new FromCheckpoint(query, first, state)
+    before.executionPlan = new FromCheckpoint(query, first, hooks)
     before
   }
 
@@ -117,7 +117,7 @@ object RestartWakeUp {
   private final class FromCheckpoint(
       query: MicroBatchExecution,
       first: MicroBatchExecutionContext,
-      state: QueryState
+      hooks: QueryHooks
   ) extends IncrementalExecution(
         query.sparkSession,
         LocalRelation(),
@@ -133,7 +133,7 @@ object RestartWakeUp {
       ) {
 
     /** Read only once there is no input. */
-    private lazy val due: QueryState.Due =
+    private lazy val due: QueryHooks.Due =
       try read()
       catch {
         case NonFatal(e) =>
@@ -155,9 +155,9 @@ object RestartWakeUp {
       isDue
     }
 
-    private def read(): QueryState.Due = {
+    private def read(): QueryHooks.Due = {
       val ids = query.commitLog.getLatest().flatMap(_._2.stateUniqueIds).getOrElse(Map.empty)
-      state.due(
+      hooks.due(
         new Path(query.resolvedCheckpointRoot, "state"),
         first.batchId,
         (operator, partition) => ids.get(operator).map(_(partition).head),

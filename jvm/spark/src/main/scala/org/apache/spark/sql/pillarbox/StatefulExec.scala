@@ -40,6 +40,12 @@ trait StatefulExec extends UnaryExecNode with StateStoreWriter with WatermarkSup
    */
   protected def checkCheckpoint(conf: Configuration): Unit
 
+  /** The names and descriptions of the operator's own metrics in a query's progress. */
+  protected def metricDescriptions: Seq[(String, String)]
+
+  override protected def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] =
+    metricDescriptions.map { case (name, description) => StatefulOperatorCustomSumMetric(name, description) }
+
   /** The partitions whose tasks Spark has taken in this micro-batch. */
   protected def partitionsDone: Set[Int]
 
