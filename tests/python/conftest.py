@@ -120,6 +120,7 @@ SMOKE = {
 CONNECT = SMOKE | {
     "test_read_offsets_spark",
     "test_async_io_spark_streaming",
+    "test_async_parity_spark",
     "test_async_udf_spark",
     "test_caching_spark",
     "test_metrics_spark",

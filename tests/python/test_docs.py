@@ -185,7 +185,7 @@ MODULES = ("columns", "testing")
 
 def test_every_public_name_is_in_the_reference() -> None:
     pages = "".join(page.read_text("utf-8") for page in (ROOT / "docs/reference").glob("*.rst"))
-    named = re.findall(r"^\.\. (?:auto\w+|data):: pillarbox\.(\w+)", pages, re.MULTILINE)
+    named = re.findall(r"^\.\. (?:auto\w+|data):: pillarbox\.(\w+)$", pages, re.MULTILINE)
     assert sorted(named) == sorted([*pb.__all__, *MODULES])
 
 

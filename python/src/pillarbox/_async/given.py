@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .._base.checks import column_names, needs_other
@@ -22,32 +22,32 @@ from .function import AsyncFunction
 from .options import AsyncOptions, name_of_operator
 
 
-def given_options(
-    function: Any, resource: Any, *, name: str | None, limit: Any, **given: Any
-) -> AsyncOptions:
-    """Return the options of ``function``, plain values as the objects that they stand for.
+def given_options(given: Mapping[str, Any]) -> AsyncOptions:
+    """Return the options, plain values as the objects that they stand for.
 
-    ``given`` has all others of ``async_io`` but returns and engine. Raises ``InvalidOption``, and
-    ``InvalidFunction`` for a function or a resource that can't be called so.
+    ``given`` are the arguments of ``async_io`` by name; others are not looked at. Raises
+    ``InvalidOption``, and ``InvalidFunction`` for a function or a resource that can't be called so.
     """
+    function, resource = given["function"], given["resource"]
     check_resource(resource)
     check_function(function, resource is not None, given["batch_size"] is not None)
     kept, key = as_journal(given["journal"]), _columns("call_key", given["call_key"])
     return AsyncOptions(
-        **given
-        | {
-            "name": name_of_operator(name, name_of(function), key, kept),
-            "inputs": _columns("inputs", given["inputs"]),
-            "batch_size": as_batch_size(given["batch_size"]),
-            "by": _columns("by", given["by"]) or (),
-            "limits": as_limits(limit),
-            "timeout": as_timeout(given["timeout"]),
-            "retry": as_retry(given["retry"]),
-            "on_error": as_on_error(given["on_error"]),
-            "call_key": key,
-            "journal": kept,
-            "carry_over": as_carry_over(given["carry_over"]),
-        }
+        name=name_of_operator(given["name"], name_of(function), key, kept),
+        inputs=_columns("inputs", given["inputs"]),
+        explode=given["explode"],
+        batch_size=as_batch_size(given["batch_size"]),
+        ordered=given["ordered"],
+        by=_columns("by", given["by"]) or (),
+        capacity=given["capacity"],
+        limits=as_limits(given["limit"]),
+        timeout=as_timeout(given["timeout"]),
+        retry=as_retry(given["retry"]),
+        on_error=as_on_error(given["on_error"]),
+        call_key=key,
+        share_calls=given["share_calls"],
+        journal=kept,
+        carry_over=as_carry_over(given["carry_over"]),
     )
 
 

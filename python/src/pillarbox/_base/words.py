@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def _words(answers: dict[str, str]) -> dict[str, str]:
-    """The answer to each word, from the words of each answer.
+    """Return the answer to each word, from the words of each answer.
 
     An answer that is a sentence is given as it is, and any other names the option that is meant.
     """

@@ -130,25 +130,7 @@ def async_io(
     :class:`EngineUnavailable`, before any job is started.
     """
     check_choice("engine", engine, Engine)
-    options = given_options(
-        function,
-        resource,
-        name=name,
-        inputs=inputs,
-        explode=explode,
-        batch_size=batch_size,
-        ordered=ordered,
-        by=by,
-        capacity=capacity,
-        limit=limit,
-        timeout=timeout,
-        retry=retry,
-        on_error=on_error,
-        call_key=call_key,
-        share_calls=share_calls,
-        journal=journal,
-        carry_over=carry_over,
-    )
+    options = given_options(locals())
     return _plan(df, function, resource, returns, options, engine)
 
 

@@ -46,7 +46,7 @@ class AsyncPlan:
 
     @property
     def prefix(self) -> str:
-        """What the ids of calls begin with."""
+        """The beginning of the ids of calls."""
         return f"{self.options.name}-0"
 
 

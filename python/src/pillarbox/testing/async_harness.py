@@ -86,25 +86,7 @@ class AsyncHarness:
         check_choice("engine", engine, Engine)
         if isinstance(function, JvmFunction):
             raise error("HARNESS_NEEDS_SPARK", option="a pb.JvmFunction")
-        options = given_options(
-            function,
-            resource,
-            name=name,
-            inputs=inputs,
-            explode=explode,
-            batch_size=batch_size,
-            ordered=ordered,
-            by=by,
-            capacity=capacity,
-            limit=limit,
-            timeout=timeout,
-            retry=retry,
-            on_error=on_error,
-            call_key=call_key,
-            share_calls=share_calls,
-            journal=journal,
-            carry_over=carry_over,
-        )
+        options = given_options(locals())
         check_kind(function, options, resource)
         _refuse(options, engine)
         rows = columns_of(schema, "schema")

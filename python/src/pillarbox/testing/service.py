@@ -39,7 +39,7 @@ class FakeService:
     Parameters
     ----------
     answer: a value, or a function of the request that returns it; it may be ``async def``.
-    latency: how long each call takes; a duration, or a function of the request that returns one.
+    latency: the time of each call: a duration, or a function of the request that returns one.
     script: the steps of the first calls; an endless iterator, such as ``itertools.cycle``, is one
         for all calls.
 

@@ -4,7 +4,6 @@ import java.util.concurrent.{CompletableFuture, CountDownLatch, TimeUnit}
 
 import scala.collection.mutable
 
-import io.pillarbox.mailbox.MailboxDefaultAction.{Controller, Suspension}
 import io.pillarbox.mailbox.MailboxTesting._
 import io.pillarbox.mailbox.TaskMailbox.MinPriority
 import org.scalatest.funsuite.AnyFunSuite
@@ -12,7 +11,7 @@ import org.scalatest.funsuite.AnyFunSuite
 class MailboxProcessorSuite extends AnyFunSuite {
   private val log = mutable.Buffer.empty[String]
 
-  private def withProcessor(action: Controller => Unit)(body: MailboxProcessor => Unit): Unit = {
+  private def withProcessor(action: MailboxProcessor => Unit)(body: MailboxProcessor => Unit): Unit = {
     log.clear()
     body(new MailboxProcessor(controller => action(controller)))
   }
@@ -73,7 +72,7 @@ class MailboxProcessorSuite extends AnyFunSuite {
   }
 
   test("a step runs due mail and one default action, and tells whether there was work") {
-    var suspension: Option[Suspension] = None
+    var suspension: Option[MailboxProcessor#Suspension] = None
     withProcessor { controller =>
       log += "row"
       suspension = Some(controller.suspendDefaultAction())
@@ -93,7 +92,7 @@ class MailboxProcessorSuite extends AnyFunSuite {
   test(
     "while the default action is suspended the loop sleeps and still runs mail, until another thread resumes it"
   ) {
-    val suspended = new CompletableFuture[Suspension]
+    val suspended = new CompletableFuture[MailboxProcessor#Suspension]
     val processors = new CompletableFuture[MailboxProcessor]
     val ended = start {
       var rows = 0
@@ -118,7 +117,7 @@ class MailboxProcessorSuite extends AnyFunSuite {
   }
 
   test("suspending twice is an error; a stale suspension resumes nothing") {
-    val suspensions = mutable.Buffer.empty[Suspension]
+    val suspensions = mutable.Buffer.empty[MailboxProcessor#Suspension]
     withProcessor { controller =>
       suspensions += controller.suspendDefaultAction()
       if (suspensions.size == 1) {
@@ -138,7 +137,7 @@ class MailboxProcessorSuite extends AnyFunSuite {
   }
 
   test("a resume from another thread after close is ignored") {
-    var suspension: Option[Suspension] = None
+    var suspension: Option[MailboxProcessor#Suspension] = None
     withProcessor(controller => suspension = Some(controller.suspendDefaultAction())) { processor =>
       processor.runMailboxStep()
       processor.mailbox.close()
@@ -191,7 +190,7 @@ class MailboxProcessorSuite extends AnyFunSuite {
   ) {
     log.clear()
     val mailbox = new TaskMailbox(Thread.currentThread())
-    var upstreamSuspension: Option[Suspension] = None
+    var upstreamSuspension: Option[MailboxProcessor#Suspension] = None
     val upstream = new MailboxProcessor(
       controller => {
         log += "upstream row"

@@ -21,11 +21,10 @@ private[pillarbox] final class MailboxProcessor(
 
   private var loopRunning = true
   private var loopSuspended = false
-  private var suspension: DefaultActionSuspension = _
+  private var suspension: Suspension = _
 
   /** True if the loop is to end or the default action is suspended: one field to read in each turn. */
   private var halted = false
-  private val controller = new Controller
 
   /** Makes a processor with a new mailbox, bound to the calling thread. */
   def this(defaultAction: MailboxDefaultAction) =
@@ -44,9 +43,8 @@ private[pillarbox] final class MailboxProcessor(
     enterLoop()
     val mail = mailbox
     val action = defaultAction
-    val control = controller
     while (!halted || awaitAction())
-      if (!mail.createBatchHere() || canActAfterBatch()) action.runDefaultAction(control)
+      if (!mail.createBatchHere() || canActAfterBatch()) action.runDefaultAction(this)
   }
 
   private def canActAfterBatch(): Boolean = {
@@ -71,7 +69,7 @@ private[pillarbox] final class MailboxProcessor(
     enterLoop()
     val ranMail = runDueMail()
     if (!halted) {
-      defaultAction.runDefaultAction(controller)
+      defaultAction.runDefaultAction(this)
       true
     } else ranMail
   }
@@ -90,7 +88,7 @@ private[pillarbox] final class MailboxProcessor(
     halted = suspended || (suspension ne null)
   }
 
-  private def suspendAction(by: DefaultActionSuspension): Unit = {
+  private def suspendAction(by: Suspension): Unit = {
     suspension = by
     halted = loopSuspended || (by ne null)
   }
@@ -164,33 +162,31 @@ private[pillarbox] final class MailboxProcessor(
   def reportThrowable(error: Throwable): Unit =
     sendControlMail(() => throw error, s"report ${error.getClass.getName}")
 
-  private final class Controller extends MailboxDefaultAction.Controller {
-    override def allActionsCompleted(): Unit = MailboxProcessor.this.allActionsCompleted()
-
-    override def suspendDefaultAction(): MailboxDefaultAction.Suspension =
-      suspendDefaultAction(mailbox.metrics.idleTime)
-
-    override def suspendDefaultAction(timer: PeriodTimer): MailboxDefaultAction.Suspension =
-      suspendWith(timer)
-  }
-
-  private def suspendWith(timer: PeriodTimer): MailboxDefaultAction.Suspension = {
+  /**
+   * Stops running the default action until the suspension is resumed; the time counts on `timer`.
+   *
+   * @throws IllegalStateException if the default action is suspended already
+   */
+  def suspendDefaultAction(timer: PeriodTimer = mailbox.metrics.idleTime): Suspension = {
     if (!mailbox.isMailboxThread)
       throw new IllegalStateException("The default action can only be suspended by the mailbox thread.")
     if (suspension ne null)
       throw new IllegalStateException(
         "The default action is suspended already: resume it before suspending again."
       )
-    suspendAction(new DefaultActionSuspension(timer))
+    suspendAction(new Suspension(timer))
     timer.markStart()
     suspension
   }
 
-  private final class DefaultActionSuspension(val timer: PeriodTimer)
-      extends MailboxDefaultAction.Suspension {
+  final class Suspension private[MailboxProcessor] (private[MailboxProcessor] val timer: PeriodTimer) {
     private val asked = new AtomicBoolean
 
-    override def resume(): Unit =
+    /**
+     * Lets the default action run again. Any thread, any number of times: only the first call has an effect,
+     * and a suspension that is not the current one has none. Ignored once the mailbox is closed.
+     */
+    def resume(): Unit =
       if (mailbox.isMailboxThread) lift()
       else if (asked.compareAndSet(false, true)) control(() => lift(), "resume the default action")
 

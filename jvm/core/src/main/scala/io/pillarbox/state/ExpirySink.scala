@@ -10,6 +10,5 @@ private[pillarbox] trait ExpirySink {
 
 private[pillarbox] object ExpirySink {
 
-  /** Ignores it. */
   val None: ExpirySink = (_, _, _, _) => ()
 }

@@ -9,7 +9,6 @@ package io.pillarbox.state
 private[pillarbox] final case class KeyGroupRange(start: Int, end: Int) {
   require(start >= 0 && end >= start, s"A key-group range needs 0 <= start <= end, found [$start, $end]")
 
-  /** The number of key groups in the range. */
   def size: Int = end - start + 1
 
   def contains(keyGroup: Int): Boolean = keyGroup >= start && keyGroup <= end

@@ -8,7 +8,6 @@ import io.pillarbox.api.KeyedProcessFunction
  */
 private[pillarbox] trait StateClock {
 
-  /** Processing time. */
   def processingTime: Long
 
   /** The current watermark, [[StateClock.Unknown]] before the first one. */

@@ -45,7 +45,6 @@ private[pillarbox] final class BatchExecutionInternalTimerService[K](
   /** Drops all timers that are registered from now on. */
   def endKey(): Unit = isEnding = true
 
-  /** Removes all timers of the key. */
   def dropKey(): Unit = {
     hasKey = false
     isEnding = false
@@ -56,7 +55,6 @@ private[pillarbox] final class BatchExecutionInternalTimerService[K](
   /** True if timers wait for a key that has not started. */
   def hasKeysToCome: Boolean = !eventTime.early.isEmpty || !processingTime.early.isEmpty
 
-  /** A key for which timers wait. */
   def nextKeyToCome: K = (if (eventTime.early.isEmpty) processingTime.early else eventTime.early).anyKey
 
   private def of(kind: TimeDomain): Timers = kind match {

@@ -38,7 +38,6 @@ private[pillarbox] sealed class Timer[K] private[timer] (
   private[timer] final def isOfKey(hash: Int, other: K): Boolean =
     keyHash == hash && timerType.keySerializer.equal(key, other)
 
-  /** True if both are of one key. */
   private[pillarbox] final def isOfKeyOf(other: Timer[K]): Boolean = isOfKey(other.keyHash, other.key)
 
   override final def equals(other: Any): Boolean = other match {

@@ -20,7 +20,6 @@ private[timer] final class TimersByKey[K](existing: Iterator[Timer[K]]) {
 
   def isEmpty: Boolean = timers.isEmpty
 
-  /** A key that has timers. */
   def anyKey: K = timers.values.iterator.next().iterator.next().key
 
   /** All timers of the key that `probe` has, in no order. */

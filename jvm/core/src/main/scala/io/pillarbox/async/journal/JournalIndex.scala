@@ -1,6 +1,5 @@
 package io.pillarbox.async.journal
 
-/** The place of a record in its segment. */
 private[journal] final case class RecordPlace(segment: Int, offset: Long)
 
 /**

@@ -74,7 +74,6 @@ private[pillarbox] object Journals {
   private val log = LoggerFactory.getLogger(classOf[Journals])
   private val KeepNanos = TimeUnit.MINUTES.toNanos(10)
 
-  /** The journals of this process. */
   val ofProcess: Journals = new Journals(() => System.nanoTime(), () => System.currentTimeMillis())
 
   private final class Shared(val journal: Journal) {

@@ -84,7 +84,6 @@ private[journal] object SegmentFormat {
     java.util.Arrays.copyOfRange(bytes.array, start, content + bytes.getInt(answer))
   }
 
-  /** The entry that describes an operator. */
   def entryOf(operator: JournalOperator): Array[Byte] = {
     val length = 1 + operator.json.length
     val entry = ByteBuffer.allocate(FrameSize + length).putInt(length).putInt(0)

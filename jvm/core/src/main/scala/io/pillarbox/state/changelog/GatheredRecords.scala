@@ -25,7 +25,6 @@ private[changelog] final class GatheredRecords(val range: KeyGroupRange, expecte
   /** The buffers by key group, from the first of the range; null where there never was a record. */
   val views: Array[OutputView] = new Array[OutputView](range.size)
 
-  /** The bytes of all records that are here. */
   var bytes = 0L
 
   /** Returns the buffer for the next record. */

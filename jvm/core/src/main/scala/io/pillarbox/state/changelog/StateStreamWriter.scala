@@ -40,7 +40,6 @@ private[state] final class StateStreamWriter(stream: OutputStream, header: Strea
 
   writeHeader()
 
-  /** Begins the records of a state. */
   def beginState(id: Int): Unit = {
     flushBlock()
     state = id

@@ -95,7 +95,6 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
     }
   }
 
-  /** True if the last commit has this entry. */
   final def isCommitted(entry: Int): Boolean = tracksChanges && (index(slotOf(entry)) & Committed) != 0
 
   final def markCommitted(entry: Int): Unit = if (tracksChanges) index(slotOf(entry)) |= Committed

@@ -82,7 +82,6 @@ private[rocksdb] object ColumnMigration {
   }
 }
 
-/** Rewrites values for the descriptor. */
 private final class ValueRewriter(descriptor: StateDescriptor[_], plan: RestorePlan[AnyRef, AnyRef]) {
   private val serializer = descriptor.valueSerializer.asInstanceOf[TypeSerializer[AnyRef]]
   private val in = new InputView

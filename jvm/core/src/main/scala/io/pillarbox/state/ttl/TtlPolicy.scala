@@ -74,7 +74,6 @@ private[pillarbox] final class TtlPolicy(val config: StateTtl, backend: KeyedSta
 
 private[pillarbox] object TtlPolicy {
 
-  /** Returns a policy, if the state has a TTL. */
   def of(descriptor: StateDescriptor[_], backend: KeyedStateBackend[_]): Option[TtlPolicy] =
     descriptor.ttl.toScala.map(new TtlPolicy(_, backend))
 

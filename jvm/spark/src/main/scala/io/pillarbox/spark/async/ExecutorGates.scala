@@ -110,7 +110,6 @@ private[pillarbox] final class ExecutorGates(nanoTime: () => Long, lend: (String
 
 private[pillarbox] object ExecutorGates {
 
-  /** The gates of this executor. */
   val ofProcess: ExecutorGates = new ExecutorGates(() => System.nanoTime(), LeaseLedgers.borrow(_, _))
 
   private val Ungated = new HeldGate(CallGate.Unlimited, _ => (), _ => 0L)

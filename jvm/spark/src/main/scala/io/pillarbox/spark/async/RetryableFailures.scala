@@ -2,9 +2,12 @@ package io.pillarbox.spark.async
 
 import java.util.function.Predicate
 
+import scala.jdk.CollectionConverters._
+
 import io.pillarbox.api.{AsyncTimeoutException, RetryAfter}
 import io.pillarbox.spark.async.python.PythonCallException
 import io.pillarbox.spark.task.ReportedException
+import org.apache.commons.lang3.ClassUtils
 
 /**
  * Tells which failures are worth another attempt. The Python worker decides for its own; of the JVM's
@@ -19,11 +22,8 @@ private final class RetryableFailures(classes: Set[String]) extends Predicate[Th
     case call: PythonCallException => call.retryable
     case _: AsyncTimeoutException | _: RetryAfter => true
     case _: ReportedException => false
-    case other => classes.isEmpty || namesOf(other.getClass).exists(classes)
+    case other =>
+      val types = ClassUtils.hierarchy(other.getClass, ClassUtils.Interfaces.INCLUDE).asScala
+      classes.isEmpty || types.exists(one => classes(one.getName))
   }
-
-  private def namesOf(cls: Class[_]): Iterator[String] =
-    Iterator.iterate[Class[_]](cls)(_.getSuperclass).takeWhile(_ != null).flatMap { level =>
-      Iterator(level.getName) ++ level.getInterfaces.iterator.flatMap(namesOf)
-    }
 }

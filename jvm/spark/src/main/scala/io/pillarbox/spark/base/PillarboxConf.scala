@@ -27,7 +27,6 @@ private[pillarbox] final class PillarboxConf[T] private (
   }
 }
 
-/** All settings. */
 private[pillarbox] object PillarboxConf {
 
   val SnapshotEvery: PillarboxConf[Int] = new PillarboxConf(

@@ -55,7 +55,6 @@ private[pillarbox] object AttemptLedger {
   private val Name = """(\d+)\.run""".r
   private val ledgers = new ConcurrentHashMap[String, AttemptLedger]
 
-  /** The ledger of an operator in a run. */
   def of(runId: String, operator: Path, conf: Configuration): AttemptLedger =
     ledgers.computeIfAbsent(s"$runId/$operator", _ => new AttemptLedger(operator, conf, runId))
 

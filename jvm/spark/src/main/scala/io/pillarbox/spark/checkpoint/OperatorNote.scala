@@ -57,7 +57,6 @@ private[pillarbox] final case class OperatorNote(
   /** The operator as messages name it. */
   def operator: String = if (carriesCalls) s"async_io($name)" else FailureReport.keyed(name)
 
-  /** The key columns of a keyed function. */
   def keys: StructType = columns(Keys)
 
   /** The note of an earlier version. */

@@ -22,7 +22,6 @@ private[pillarbox] final class PartitionReports[A] private (keepsFirst: Boolean)
     extends AccumulatorV2[(Int, PartitionReport[A]), Map[Int, PartitionReport[A]]] {
   @volatile private var reports = Map.empty[Int, PartitionReport[A]]
 
-  /** The partitions that have run. */
   def partitions: Set[Int] = reports.keySet
 
   /** The reports without the ids of attempts. */

@@ -115,7 +115,6 @@ private[pillarbox] object StateFileFormat {
       catch { case cut: EOFException => throw damaged(source, "it ends too early", cut) }
   }
 
-  /** Reads only the header. */
   def readHeader(in: InputStream, source: String): Header = {
     val data = new DataInputStream(in)
     try {

@@ -66,7 +66,6 @@ private[pillarbox] final class KeyedOperatorContext private[keyed] (
   /** Adds to one of the metrics of [[KeyedMetrics]], if the operator has it. */
   def count(metric: String, by: Long): Unit = task.metrics.get(metric).foreach(_ += by)
 
-  /** Counts timers that fire. */
   def countTimers(kind: TimeDomain, by: Long): Unit =
     (if (kind == TimeDomain.EVENT_TIME) eventTimers else processingTimers).foreach(_ += by)
 }

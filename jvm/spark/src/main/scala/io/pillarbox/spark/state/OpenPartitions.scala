@@ -28,7 +28,6 @@ private[pillarbox] abstract class OpenPartitions[A <: AnyRef] {
     if (old != null) replaced(old, open)
   }
 
-  /** The partitions of the idle objects. */
   def partitions: Seq[StatePartition] = idle.keySet.asScala.toSeq
 
   /** Called now and then for an idle object that is still needed. */

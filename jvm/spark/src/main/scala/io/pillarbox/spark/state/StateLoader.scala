@@ -55,7 +55,6 @@ private[pillarbox] final class StateLoader(
         throw damage
     }
 
-  /** State that is being loaded, file by file. */
   private final class Loading {
     private var state: PartitionState = _
     var reading = Option.empty[StateFile]

@@ -21,7 +21,6 @@ private[pillarbox] final class ArrowBatchReader(schema: Schema) extends AutoClos
   private val columns: Array[ColumnVector] =
     root.getFieldVectors.asScala.map(vector => new ArrowColumnVector(vector)).toArray
 
-  /** The number of columns of a batch. */
   def width: Int = columns.length
 
   /** Reads the batch in the rest of `message`, an array-backed buffer. Valid until the next call. */

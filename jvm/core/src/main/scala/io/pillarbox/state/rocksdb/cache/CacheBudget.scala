@@ -12,7 +12,6 @@ import java.util.concurrent.atomic.AtomicLong
 private[pillarbox] final class CacheBudget(val limit: Long) {
   private val taken = new AtomicLong
 
-  /** The number of bytes that are taken. */
   def used: Long = taken.get
 
   /** Takes `bytes` if they are there; false otherwise, and nothing is taken. */

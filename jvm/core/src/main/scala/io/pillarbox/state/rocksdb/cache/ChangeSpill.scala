@@ -44,7 +44,6 @@ private[rocksdb] final class ChangeSpill(directory: Path, name: String) extends 
   /** Returns a cursor for each run, the oldest first. */
   def cursors: Seq[ChangeCursor] = runs.toSeq.map(new RunCursor(_))
 
-  /** Drops all runs. */
   def clear(): Unit = if (file != null) {
     runs.clear()
     end = 0L

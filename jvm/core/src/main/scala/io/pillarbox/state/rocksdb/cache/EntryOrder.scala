@@ -17,7 +17,6 @@ private[rocksdb] final class EntryOrder(keys: WriteBackCache) {
 
   var size = 0
 
-  /** Returns the entry at place `i`. */
   def apply(i: Int): Int = words(i).toInt
 
   def clear(): Unit = {

@@ -46,7 +46,6 @@ private[pillarbox] final class BlindEntries private (
     database.batch.deleteRange(column.familyNumber, from, until)
   }
 
-  /** See [[DirtyEntries]]. */
   def write(): Unit = dirty.write()
 
   def write(from: Array[Byte], until: Array[Byte]): Unit = dirty.write(column, from, until)

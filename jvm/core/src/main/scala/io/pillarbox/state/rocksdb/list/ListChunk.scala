@@ -145,7 +145,6 @@ private[rocksdb] final class ListChunkBuilder {
     writeElement(out, number, base, value, offset, length)
   }
 
-  /** Adds all elements of a chunk. */
   def addAll(chunk: ListChunk): Unit = {
     out.writeLong(chunk.base)
     out.writeBytes(chunk.array, chunk.bodyOffset, chunk.bodyLength)

@@ -148,7 +148,6 @@ private[pillarbox] object CarryLedger extends DriverMessages.Listener {
   /** The number of runs, for tests. */
   private[carry] def size: Int = ledgers.size
 
-  /** The ledger of an operator in a run. */
   def of(runId: String, operator: Long)(make: => CarryLedger): CarryLedger =
     ledgers.computeIfAbsent(keyOf(runId, operator), _ => make)
 

@@ -12,7 +12,6 @@ import java.util.concurrent.TimeUnit
 private[carry] final class SlotClock(startMs: Long, nanoTime: () => Long) {
   private val startNanos = nanoTime()
 
-  /** In ms. */
   def nowMs: Long = startMs + TimeUnit.NANOSECONDS.toMillis(nanoTime() - startNanos)
 }
 

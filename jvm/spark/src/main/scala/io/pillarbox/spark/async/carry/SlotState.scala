@@ -170,7 +170,6 @@ private[carry] object SlotStateFormat {
     row.writeToStream(out, null)
   }
 
-  /** Ends the results. */
   def writeEnd(out: DataOutputStream): Unit = out.writeInt(End)
 
   private def readRow(in: DataInputStream, width: Int): UnsafeRow = readRow(in, in.readInt(), width)

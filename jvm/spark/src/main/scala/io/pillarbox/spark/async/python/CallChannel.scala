@@ -15,7 +15,6 @@ private[pillarbox] trait CallChannel {
   /** Opens the channel, before any message. Blocks. */
   def open(): Unit
 
-  /** Starts one call. */
   def call(elementId: Long, attempt: Int, row: InternalRow): Unit
 
   /** Starts one call of the batch form for several rows. The list must not change afterwards. */

@@ -8,7 +8,6 @@ import io.pillarbox.spark.worker.{ArrowBatchWriter, Frame, FrameSize}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow
 
-/** One call for the worker. */
 private[pillarbox] final case class PythonCall(elementId: Long, attempt: Int, row: InternalRow)
 
 /**

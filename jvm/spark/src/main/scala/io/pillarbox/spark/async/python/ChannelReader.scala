@@ -7,7 +7,7 @@ private[python] final class ChannelReader(
     name: String,
     frames: FrameReader,
     newDecoder: () => ResultDecoder,
-    listener: ChannelListener,
+    function: PythonAsyncFunction,
     onEnd: Frame => Unit,
     onError: Throwable => Unit
 ) extends Thread(name) {
@@ -23,7 +23,7 @@ private[python] final class ChannelReader(
   /** False once nothing more can come. */
   private def handle(frame: Frame, decoder: ResultDecoder): Boolean = frame.kind match {
     case Frame.Results =>
-      listener.onResults(decoder.decode(frame))
+      function.onResults(decoder.decode(frame))
       true
     case Frame.Failures =>
       failures(frame)
@@ -43,7 +43,7 @@ private[python] final class ChannelReader(
       val attempt = frame.body.getInt
       val flags = frame.body.get()
       val retryAfter = frame.body.getLong
-      listener.onFailure(id, attempt, ChannelReader.failure(frame, flags.toInt, retryAfter))
+      function.onFailure(id, attempt, ChannelReader.failure(frame, flags.toInt, retryAfter))
       i += 1
     }
   }

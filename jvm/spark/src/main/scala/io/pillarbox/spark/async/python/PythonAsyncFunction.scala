@@ -25,8 +25,7 @@ private[pillarbox] final class PythonAsyncFunction(
     fatal: Throwable => Unit,
     lends: Boolean
 ) extends BatchAsyncFunction[InternalRow, InternalRow]
-    with LookAheadFunction[InternalRow, InternalRow]
-    with ChannelListener {
+    with LookAheadFunction[InternalRow, InternalRow] {
 
   private var channel: CallChannel = _
   private var batch: CompletionBatch[InternalRow] = _
@@ -71,7 +70,8 @@ private[pillarbox] final class PythonAsyncFunction(
 
   override def gaveUp(elementId: Long): Unit = if (lends) channel.giveUp(elementId)
 
-  override def onResults(results: CallResults): Unit = {
+  /** Takes the answers of calls that succeeded. Reader thread. */
+  def onResults(results: CallResults): Unit = {
     var next = 0
     var i = 0
     while (i < results.elementIds.length) {
@@ -98,12 +98,14 @@ private[pillarbox] final class PythonAsyncFunction(
     else if (count < 0) batch.completeOne(future, noMatch)
     else batch.complete(future, Arrays.asList(Arrays.copyOfRange(rows, from, from + count): _*))
 
-  override def onFailure(elementId: Long, attempt: Int, failure: PythonCallException): Unit = {
+  /** Takes the failure of one call. Any thread. */
+  def onFailure(elementId: Long, attempt: Int, failure: PythonCallException): Unit = {
     val future = take(elementId, attempt)
     if (future != null) future.completeExceptionally(failure)
   }
 
-  override def onFatal(cause: Throwable): Unit = fatal(cause)
+  /** Takes the reason why the worker can't go on, which is the last that comes. Any thread. */
+  def onFatal(cause: Throwable): Unit = fatal(cause)
 
   /** Returns the future of this attempt, or null if it was cancelled meanwhile. */
   private def take(elementId: Long, attempt: Int): ResultFuture[InternalRow] = {

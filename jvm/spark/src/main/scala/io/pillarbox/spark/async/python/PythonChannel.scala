@@ -38,13 +38,13 @@ private[pillarbox] final case class ChannelSettings(
  * The connection of a task to its Python worker. Calls go out and answers come in at the same time.
  *
  * `call`, `callGroup`, `cancel` and `giveUp` may be used from any thread and never block. Answers reach the
- * listener on the reader thread. `close` gives the worker back if it stopped cleanly, else it ends the
+ * function on the reader thread. `close` gives the worker back if it stopped cleanly, else it ends the
  * process; after it, no thread and no off-heap memory of this channel is left.
  */
 private[pillarbox] final class PythonChannel(
     settings: ChannelSettings,
     context: TaskContext,
-    listener: ChannelListener
+    function: PythonAsyncFunction
 ) extends CallChannel {
   private var worker: WorkerSession = _
   private var threads: Seq[Thread] = Nil
@@ -131,14 +131,14 @@ private[pillarbox] final class PythonChannel(
       () => new CallEncoder(settings.inputSchema, settings.inputView(), settings.callKeys(), frameSize),
       settings.maxRowsPerFrame,
       (call, bytes) =>
-        listener.onFailure(call.elementId, call.attempt, PythonCallException.tooLarge(bytes, frameSize)),
+        function.onFailure(call.elementId, call.attempt, PythonCallException.tooLarge(bytes, frameSize)),
       fail
     )
     val reader = new ChannelReader(
       s"pillarbox reader $label",
       worker.frames,
       () => new ResultDecoder(settings.resultArrowSchema, settings.resultSchema),
-      listener,
+      function,
       onEnd,
       fail
     )
@@ -155,7 +155,7 @@ private[pillarbox] final class PythonChannel(
     if (failed.compareAndSet(false, true)) {
       ended.countDown()
       outbox.close()
-      if (!closing.get) listener.onFatal(if (cause.isInstanceOf[IOException]) worker.died() else cause)
+      if (!closing.get) function.onFatal(if (cause.isInstanceOf[IOException]) worker.died() else cause)
     }
 }
 

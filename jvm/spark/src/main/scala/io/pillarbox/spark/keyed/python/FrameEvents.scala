@@ -80,7 +80,6 @@ private final class FrameEvents(
     frameKeys.indexOf(key)
   }
 
-  /** Adds a row of the key that has this number. */
   def addRow(keyIndex: Int, timestamp: Long, row: InternalRow, size: Int): Unit = {
     add(FrameEvents.Row, keyIndex, timestamp)
     rowWriter.writeBounded(row, size.toLong, ahead)(tooLarge)

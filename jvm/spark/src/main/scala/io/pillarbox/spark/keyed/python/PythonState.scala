@@ -108,7 +108,6 @@ private abstract class PythonState(
   def answer(op: Int, key: ByteBuffer): Seq[ByteBuffer] =
     throw new IllegalStateException(s"State '${declared.name}' is sent whole, and can't be asked for")
 
-  /** The target of initial values for this state. */
   def initialTarget: InitialTarget = {
     val keyType = declared.keyType
     InitialTarget.of(

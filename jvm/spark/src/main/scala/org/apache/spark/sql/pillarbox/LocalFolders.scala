@@ -48,7 +48,6 @@ object LocalFolders {
   def create(purpose: String): LocalFolder =
     new LocalFolder(Utils.createTempDir(Utils.getLocalDir(SparkEnv.get.conf), s"pillarbox-$purpose").toPath)
 
-  /** Writes a local file. */
   def write(file: Path)(content: OutputStream => Unit): Unit =
     Using.resource(new BufferedOutputStream(Files.newOutputStream(file), 1 << 16))(content)
 }

@@ -101,7 +101,6 @@ object SparkAdapter {
       }
     }
 
-  /** Returns the type with all parts nullable. */
   def asNullable(dataType: DataType): DataType = dataType.asNullable
 
   def asNullable(schema: StructType): StructType = schema.asNullable

@@ -31,7 +31,6 @@ trait StatefulExec extends UnaryExecNode with StateStoreWriter with WatermarkSup
   /** Returns this node with the values of the mirror. */
   protected def withStream(stream: StreamInfo): SparkPlan
 
-  /** The folder of this operator's state. */
   protected def folder: Path = new Path(getStateInfo.checkpointLocation, getStateInfo.operatorId.toString)
 
   /**

@@ -20,7 +20,6 @@ final class UserFunction private (
    */
   def ofCurrentJob: UserFunction = new UserFunction(function, PythonWorkers.currentArtifactId)
 
-  /** The pickle. */
   def command: Array[Byte] = function.command.toArray
 
   /** Two functions are equal if their pickles are, so that Spark can reuse a plan's result. */
