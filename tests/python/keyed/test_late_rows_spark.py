@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import pillarbox as pb
 from keyed.streams import Stream
@@ -183,6 +184,35 @@ def test_a_batch_has_the_same_columns(spark):
     assert marked.where("was_late").count() == 0
     all_rows = scanned(df, on_late="process", select=["v", "is_late", "n"])
     assert [row.is_late for row in all_rows.collect()] == [False] * 14
+
+
+def test_a_star_is_all_columns_but_is_late(spark):
+    df = spark.createDataFrame([("a", 1, START)], INPUT)
+    out = scanned(df, on_late="process", select=["*", "is_late"])
+    assert out.columns == ["k", "v", "at", "n", "is_late"]
+
+
+def test_late_rows_have_no_watermark(spark, tmp_path):
+    stream = Stream(spark, tmp_path, INPUT, lambda df: df)
+    df = spark.readStream.schema(INPUT).parquet(str(stream.folder / "in"))
+    late = pb.side_output(scanned(df.withWatermark("at", "1 minute"), on_late="output"), "late")
+    assert [field.metadata for field in late.schema.fields] == [{}, {}, {}]
+    with pytest.raises(pb.InvalidOption, match="on a stream whose columns have no watermark"):
+        scanned(df, on_late="output")
+    lost = df.withWatermark("at", "1 minute").selectExpr("k", "v", "at + interval 1 day AS at")
+    with pytest.raises(pb.InvalidOption, match="and keep the column"):
+        scanned(lost, on_late="process")
+
+
+def test_windows_go_through_a_scan(spark, tmp_path):
+    def build(df: DataFrame) -> DataFrame:
+        counts = df.groupBy("k", F.window("at", "1 minute")).count()
+        scan = pb.scan(counts, by="k", state={"n": ("0L", "n + 1")}, on_late="output")
+        return scan.selectExpr("tag", "k", "n", "window.start")
+
+    result = ran(spark, tmp_path, build)
+    assert {row[0] for row in result} == {"main"}
+    assert len(result) > 2
 
 
 def test_a_column_of_the_input_hides_is_late(spark):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
 
 from .._arrow.schema import claim, find_column, is_case_sensitive, parse_returns, select_inputs
-from .._base.checks import check_flag, check_frame, check_name, column_names
+from .._base.checks import check_flag, check_frame, check_name, column_names, needs_other
 from .._keyed.input_columns import check_comparable, check_timestamp
 from .._keyed.output import LATE, TAG, OnLate, check_on_late, check_tag, wire_schema
 from ..errors import error
@@ -76,7 +76,13 @@ class KeyedInput:
         """The columns of the tag and of late rows, if they are put out."""
         if self.options.on_late != "output":
             return None
-        return wire_schema(StructType(), {LATE: self.columns})
+        # With their watermark, the next stateful operator would drop all of them.
+        return wire_schema(StructType(), {LATE: StructType([*map(_unmarked, self.columns)])})
+
+
+def _unmarked(field: StructField) -> StructField:
+    metadata = {key: value for key, value in field.metadata.items() if key != _WATERMARK}
+    return StructField(field.name, field.dataType, field.nullable, metadata)
 
 
 def check_input(df: DataFrame, options: KeyedOptions) -> KeyedInput:
@@ -99,6 +105,10 @@ def check_input(df: DataFrame, options: KeyedOptions) -> KeyedInput:
         # A column of windows has a watermark too, but is no time.
         event_time = next((field for field in marked if isinstance(field.dataType, TIMES)), None)
         _check_time_sorted(timestamp or event_time, marked if df.isStreaming else None)
+    if options.on_late != "drop" and df.isStreaming and not marked:
+        condition = "on a stream whose columns have no watermark"
+        advice = "Call df.withWatermark(column, delay) before, and keep the column."
+        raise needs_other("on_late", options.on_late, condition, advice)
     inputs = None if options.inputs is None else column_names("inputs", options.inputs)
     return KeyedInput(
         options=options,

@@ -62,7 +62,8 @@ class KeyedHarness(_Harness):
     schema, returns: the columns of the input and of the output, as DDL, a StructType or a
         class (see :func:`async_io`).
     timestamp: the column with a row's event time: a timestamp, or (for short tests) a bigint of
-        epoch ms. Rows at or before the watermark are late and counted in ``late_rows``.
+        epoch ms. Rows at or before the watermark are late and counted in ``late_rows``. It stands
+        for ``timestamp=`` and for the watermark's column on Spark.
     order_by, time_sorted, side_outputs, on_late: as in :func:`process_keyed`.
     processing_time: the start of that clock, in epoch ms or as a datetime.
 

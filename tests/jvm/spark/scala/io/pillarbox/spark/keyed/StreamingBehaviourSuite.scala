@@ -125,6 +125,20 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
     }
   }
 
+  test("a function of the JVM whose state expires by event time does not get late rows") {
+    withFolder { folder =>
+      val stream = new Stream(folder)
+      val spec = Spec(classOf[ExpiresByEventTime].getName, returns = "k string")
+      stream.running(process(stream.watermarked, spec)) { query =>
+        Seq(5000, 5001, 1000).foreach { time =>
+          stream.add(Event(time.toString, 1, time.toLong))
+          query.processAllAvailable()
+        }
+      }
+      assert(stream.rows.map(_.getString(0)) == Seq("5000", "5001"))
+    }
+  }
+
   Seq("process", "output").foreach { onLate =>
     test(s"late rows of a function of the JVM: $onLate") {
       withFolder { folder =>

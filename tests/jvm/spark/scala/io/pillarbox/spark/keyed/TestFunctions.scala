@@ -100,3 +100,14 @@ class TellsLate extends KeyedProcessFunction[Row, Row, Row] {
   override def processElement(row: Row, context: Context[Row], out: Collector[Row]): Unit =
     out.collect(Row(row.get(0), context.isLate))
 }
+
+/** Emits the key of each row, and has a state that expires by event time. */
+class ExpiresByEventTime extends KeyedProcessFunction[Row, Row, Row] {
+  override def open(context: OpenContext): Unit = {
+    val life = StateTtl.ofMillis(1000).withTimeDomain(TimeDomain.EVENT_TIME)
+    context.getState(StateDescriptor.value("n", ScalaSerializers.long).withTtl(life)): Unit
+  }
+
+  override def processElement(row: Row, context: Context[Row], out: Collector[Row]): Unit =
+    out.collect(Row(row.get(0)))
+}

@@ -14,13 +14,30 @@ private final class InputRows(input: Iterator[InternalRow], late: LateRows, task
   private var timestamp = Output.NoTimestamp
   private var isOver = false
 
+  /** The row after the current one, or null. */
+  private var next: UnsafeRow = _
+
+  /** Treats the next row if it is one that the operator does not get; returns false if there is none. */
+  def skipLate(): Boolean = late.skipsAny && {
+    fetch()
+    val skips = next != null && late.skips(next)
+    if (skips) next = null
+    skips
+  }
+
+  /** Goes on to the next row. Before it, [[skipLate]] has returned false. */
   override def advance(): Boolean = {
-    current = null
-    while (!isOver && current == null)
-      if (input.hasNext) current = late.admit(unsafe(input.next())) else isOver = true
-    if (!isOver) timestamp = timeOf(current)
+    fetch()
+    if (!isOver) {
+      current = late.marked(next)
+      next = null
+      timestamp = timeOf(current)
+    }
     !isOver
   }
+
+  private def fetch(): Unit =
+    if (next == null && !isOver) if (input.hasNext) next = unsafe(input.next()) else isOver = true
 
   override def row: UnsafeRow = current
 

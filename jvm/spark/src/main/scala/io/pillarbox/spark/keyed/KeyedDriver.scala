@@ -27,6 +27,7 @@ private final class KeyedDriver(
   private val context = new KeyedOperatorContext(task, state, timers, ready, taskContext)
   private val operator = task.factory.create()
   private var order: KeyedSchedule = _
+  private var rows: InputRows = _
   private var finished = false
   private var closed = false
 
@@ -95,19 +96,16 @@ private final class KeyedDriver(
   private lazy val batchTimers = new BatchExecutionInternalTimerService[UnsafeRow](state.backend)
 
   private def orderOf(target: KeyedTarget[UnsafeRow, UnsafeRow]): KeyedSchedule = {
-    val rows = new InputRows(input, lateRows, task)
+    rows = new InputRows(input, lateRows, task)
     if (task.isBatch) {
       val ties = Option.when(task.spec.timeSorted)(task.tieOrder())
       val (keys, keyOf) = (state.backend.keySerializer, context.keyOf(_: UnsafeRow))
       val copy = (row: UnsafeRow) => row.copy()
       new BatchOrder(rows, keyOf, keys, batchTimers, state.clock, target, ties, copy)
-    } else streamOrder(rows, target)
+    } else streamOrder(target)
   }
 
-  private def streamOrder(
-      rows: InputRows,
-      target: KeyedTarget[UnsafeRow, UnsafeRow]
-  ): StreamOrder[UnsafeRow, UnsafeRow] = {
+  private def streamOrder(target: KeyedTarget[UnsafeRow, UnsafeRow]): StreamOrder[UnsafeRow, UnsafeRow] = {
     val order = waiting match {
       case Some(rowsThatWait) =>
         new TimeSortedOrder(
@@ -127,12 +125,14 @@ private final class KeyedDriver(
   /** Takes steps until rows come out, mail comes in or the task is killed, at most `StepsAtOnce`. */
   private def act(): Unit = {
     var left = KeyedDriver.StepsAtOnce
-    finished = !order.step()
+    finished = !stepOnce()
     while (!finished && left > 1 && !mustLookUp) {
-      finished = !order.step()
+      finished = !stepOnce()
       left -= 1
     }
   }
+
+  private def stepOnce(): Boolean = rows.skipLate() || order.step()
 
   private def mustLookUp: Boolean = !ready.isEmpty || lane.hasMail || taskContext.isInterrupted()
 }

@@ -23,24 +23,27 @@ private final class LateRows(task: KeyedTaskSpec, usesEventTime: Boolean, ready:
     UnsafeProjection.create(task.columns :+ isLate, task.columns)
   }
 
-  /** Returns the row as the operator gets it, or null if it does not get it. Valid until the next one. */
-  def admit(row: UnsafeRow): UnsafeRow =
-    if (isLate != null && isLate.eval(row)) {
-      if (isOutput) putOut(row) else count("numRowsDroppedByWatermark")
-      null
-    } else if (task.lateMark.isDefined) marked(row)
-    else row
+  /** True if the operator does not get late rows, and there may be some. */
+  val skipsAny: Boolean = isLate != null
 
-  private def putOut(row: UnsafeRow): Unit = {
-    count(KeyedMetrics.LateRows)
-    ready.addLate(row)
+  /** Drops or puts out a row that is late; returns false for another one. */
+  def skips(row: UnsafeRow): Boolean = {
+    val late = isLate.eval(row)
+    if (late && isOutput) {
+      count(KeyedMetrics.LateRows)
+      ready.addLate(row)
+    } else if (late) count("numRowsDroppedByWatermark")
+    late
   }
 
-  private def marked(row: UnsafeRow): UnsafeRow = {
-    val result = mark(row)
-    if (result.getBoolean(task.columns.size)) count(KeyedMetrics.LateRows)
-    result
-  }
+  /** Returns the row as the operator gets it, valid until the next one. */
+  def marked(row: UnsafeRow): UnsafeRow =
+    if (task.lateMark.isEmpty) row
+    else {
+      val result = mark(row)
+      if (result.getBoolean(task.columns.size)) count(KeyedMetrics.LateRows)
+      result
+    }
 
   private def count(metric: String): Unit = task.metrics.get(metric).foreach(_ += 1)
 }

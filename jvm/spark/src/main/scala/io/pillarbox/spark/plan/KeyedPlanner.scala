@@ -16,6 +16,8 @@ private[pillarbox] final class KeyedPlanner(
     spec: KeyedSpec,
     initial: Option[DataFrame] = None
 ) {
+  import KeyedPlanner._
+
   private val keys = spec.by.map(SparkAdapter.resolve(df, _))
   private val orderBy = spec.orderBy.map(SparkAdapter.resolve(df, _))
   private val analyzed = SparkAdapter.analyzedPlan(df)
@@ -121,13 +123,14 @@ private[pillarbox] final class KeyedPlanner(
       throw KeyedErrors.refused("OUTPUT_NAME_CLASH", spec.name, places: _*)
     }
   }
+}
+
+private[pillarbox] object KeyedPlanner {
+
+  /** True for a time with a watermark. A column of windows has a watermark, too, but is no time. */
+  def isEventTime(column: Attribute): Boolean =
+    isWatermarked(column) && (column.dataType == TimestampType || column.dataType == TimestampNTZType)
 
   private def isWatermarked(column: Attribute): Boolean =
     column.metadata.contains(EventTimeWatermark.delayKey)
-
-  /** A column of windows has a watermark, too, but no time. */
-  private def isEventTime(column: Attribute): Boolean = isWatermarked(column) && isTimestamp(column)
-
-  private def isTimestamp(column: Attribute): Boolean =
-    column.dataType == TimestampType || column.dataType == TimestampNTZType
 }

@@ -6,7 +6,6 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.SparkPlan
@@ -104,7 +103,7 @@ private[pillarbox] final case class KeyedProcessExec(
       child.execute(),
       initialRows.map(_.rows),
       task,
-      results.indexWhere(_.metadata.contains(EventTimeWatermark.delayKey)),
+      results.indexWhere(KeyedPlanner.isEventTime),
       commits,
       StatePartition.locator(session)
     )

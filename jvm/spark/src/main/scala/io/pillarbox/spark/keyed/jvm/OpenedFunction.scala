@@ -25,8 +25,8 @@ private final class OpenedFunction(
       name -> (() => JvmInitialTarget.of(operator, backend, descriptor))
     }
 
-  /** True if the function has timers, or state that expires by event time. */
-  val usesEventTime: Boolean = {
+  /** True if the function has timers, or state that expires by event time. After its `open`. */
+  lazy val usesEventTime: Boolean = {
     val onTimer =
       function.getClass.getMethods.filter(method => method.getName == "onTimer" && !method.isBridge)
     onTimer.exists(_.getDeclaringClass != classOf[KeyedProcessFunction[Row, Row, Row]]) ||

@@ -3,6 +3,7 @@ package io.pillarbox.spark.keyed.scan
 import io.pillarbox.spark.keyed.{KeyedErrors, KeyedSpec}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.util.QuotingUtils
 import org.apache.spark.sql.pillarbox.{RowExpressions, SparkAdapter}
 import org.apache.spark.sql.types.{DataType, NullType}
 
@@ -35,9 +36,7 @@ private[pillarbox] final class ScanCompiler(
     val types = new ScanTypes(spec.name, scan.state, initials, types => updates(attributes(types))).settle()
     scan.state.zip(types).foreach { case (column, dataType) => checkType(column, dataType) }
     val state = attributes(types)
-    val emits =
-      if (scan.select.isEmpty) resolve("select", Seq("*"), row ++ state)
-      else resolve("select", scan.select, withMark(row ++ state))
+    val emits = resolve("select", selected(state), withMark(row ++ state))
     val program = ScanProgram(
       state,
       initials.zip(types).map { case (initial, dataType) => cast(initial, dataType) },
@@ -66,6 +65,13 @@ private[pillarbox] final class ScanCompiler(
     catch {
       case refused: RowExpressions.Refused => throw this.refused(place, refused.text, refused.what)
     }
+
+  /** The columns that go out; a star is all of `row` and `state`, without the mark. */
+  private def selected(state: Seq[Attribute]): Seq[String] = {
+    def all = (row ++ state).map(column => QuotingUtils.quoteIdentifier(column.name))
+    val texts = if (scan.select.isEmpty) Seq("*") else scan.select
+    if (lateMark.isEmpty) texts else texts.flatMap(text => if (text.trim == "*") all else Seq(text))
+  }
 
   private def withMark(columns: Seq[Attribute]): Seq[Attribute] =
     columns ++ lateMark.filterNot(mark => columns.exists(column => isSame(column.name, mark.name)))
