@@ -21,6 +21,8 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 INPUT = "k string, t bigint"
 COUNTS = "k string, n bigint"
+# With it a function uses event time, and so gets no late rows.
+EVENT_TTL = pb.StateTtl("1 day", time_domain="event_time")
 
 
 class Count(pb.KeyedProcessFunction):
@@ -108,7 +110,7 @@ class First(pb.KeyedProcessFunction):
     """Gives the first time of the key with each row."""
 
     def open(self, ctx: Any) -> None:
-        self.first = ctx.value_state("first", "timestamp")
+        self.first = ctx.value_state("first", "timestamp", ttl=EVENT_TTL)
 
     def process(self, row: Any, ctx: Any) -> Any:
         if self.first.value() is None:
@@ -120,7 +122,7 @@ class FirstColumns(pb.ArrowKeyedProcessFunction):
     """The same in the column form."""
 
     def open(self, ctx: Any) -> None:
-        ctx.value_state("first", "timestamp")
+        ctx.value_state("first", "timestamp", ttl=EVENT_TTL)
 
     def process(self, batch: Any, state: Any, ctx: Any) -> Any:
         times = pb.columns.group_first(batch["ts"], state.index)
