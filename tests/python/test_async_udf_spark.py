@@ -132,7 +132,9 @@ def test_an_equal_call_is_made_once_and_only_for_rows_that_are_left(
 ) -> None:
     score = logged(log)
     scored = spark.range(20).withColumn("s", score("id"))
-    found = scored.filter((F.col("s") > 50) & (F.col("id") % 3 == 0)).select("id", "s", score("id"))
+    found = scored.filter((F.col("s") > 50) & (F.col("id") % 3 == 0)).select(
+        "id", "s", score(x="id")
+    )
     assert found.collect() == [(i, 10 * i, 10 * i) for i in (6, 9, 12, 15, 18)]
     assert keys(log) == [0, 3, 6, 9, 12, 15, 18]
     assert scored.select("id").count() == 20

@@ -104,9 +104,11 @@ def test_bad_options_are_refused(options, named):
 
 
 @pytest.mark.parametrize("step", [200, 3.5, True, {"price": 1}])
-def test_a_step_that_says_nothing_is_refused_in_its_call(step):
+def test_a_step_that_says_nothing_is_refused(step):
     with pytest.raises(pb.InvalidOption, match="a step of script"):
-        run_virtually(FakeService(1, script=[step])())
+        FakeService(1, script=[None, step])
+    with pytest.raises(pb.InvalidOption, match="a step of script"):
+        run_virtually(FakeService(1, script=iter([step]))())
 
 
 def test_it_is_not_sent_to_workers_where_its_calls_would_be_lost():

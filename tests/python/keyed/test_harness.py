@@ -435,6 +435,8 @@ def test_timers_are_never_late():
 
 
 def test_late_rows_out_of_order_are_refused():
+    with pytest.raises(pb.InvalidOption, match="Name the column of the watermark"):
+        harness(lambda self, row, ctx: None, on_late="process")
     with pytest.raises(pb.InvalidOption, match=r'with time_sorted.*Use on_late="output"'):
         late_rows("process", time_sorted=True)
     with pytest.raises(

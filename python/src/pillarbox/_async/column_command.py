@@ -73,3 +73,18 @@ def check_arguments(
             call=f"{name}({', '.join(given)})",
             reason=str(problem),
         ) from None
+
+
+def by_place(
+    function: Callable[..., Any],
+    has_resource: bool,
+    arguments: Sequence[Any],
+    named: dict[str, Any],
+) -> tuple[Sequence[Any], dict[str, Any]]:
+    """Return the arguments by place as far as that goes, so that equal calls look alike."""
+    try:
+        signature = inspect.signature(function)
+    except (ValueError, TypeError):
+        return arguments, named
+    bound = signature.bind(*(None,) * has_resource, *arguments, **named)
+    return bound.args[has_resource:], bound.kwargs

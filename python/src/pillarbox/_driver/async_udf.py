@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Seque
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from .._async.column_command import ColumnCommand, check_arguments
+from .._async.column_command import ColumnCommand, by_place, check_arguments
 from .._async.command import check_called, check_resource
 from .._async.function import AsyncFunction
 from .._async.given import check_retry_on
@@ -268,7 +268,8 @@ class AsyncUdf:
         spark = None if plain else _session()
         if spark is None:
             return self._called(*arguments, **named)
-        column = self._udf(spark)(*arguments, **named)
+        places, by_name = by_place(self._function, has_resource, arguments, named)
+        column = self._udf(spark)(*places, **by_name)
         if not is_column:
             column.__class__ = _awaitable(column.__class__)
             column._pillarbox_call = lambda: self._called(*arguments, **named)

@@ -14,7 +14,7 @@ from .._arrow.ddl import parse_columns
 from .._arrow.fields import Place
 from .._arrow.row_class import row_class
 from .._arrow.schema import find_column
-from .._base.checks import column_names
+from .._base.checks import column_names, needs_other
 from .._keyed.context import EVENT_TIMER, PROCESSING_TIMER, ROW, UNKNOWN
 from .._keyed.function import AsyncKeyedProcessFunction, KeyedProcessFunction
 from .._keyed.input_columns import order_key, timestamp_reader
@@ -65,6 +65,9 @@ class Harness:
         for tag in sides:
             check_tag(tag)
         check_on_late(on_late, time_sorted)
+        if on_late != "drop" and timestamp is None:
+            advice = "Name the column of the watermark by timestamp=."
+            raise needs_other("on_late", on_late, "in a harness without timestamp", advice)
         self._on_late = on_late
         self._sides: dict[str, list[Any]] = {tag: [] for tag in sides}
         if self._on_late == "output":

@@ -43,7 +43,7 @@ class FakeService:
     script: the steps of the first calls; an endless iterator, such as ``itertools.cycle``, is one
         for all calls.
 
-    Raises :class:`InvalidOption`; a bad step of the script raises it in its call.
+    Raises :class:`InvalidOption`; a bad step of an iterator raises it in its call.
     """
 
     def __init__(
@@ -59,6 +59,9 @@ class FakeService:
             milliseconds(latency, "latency")
         if isinstance(script, (str, bytes)) or not isinstance(script, Iterable):
             raise invalid("script", "a list of steps", script, "[500, None]")
+        if isinstance(script, (list, tuple)):
+            for step in script:
+                _check_step(step)
         self._script = iter(script)
         self._lock = threading.Lock()
         self._calls: list[Any] = []
@@ -136,6 +139,13 @@ class FakeService:
             "a FakeService counts calls in the process that made it: "
             "give the function the url of serve()"
         )
+
+
+def _check_step(step: Any) -> None:
+    if isinstance(step, (str, timedelta)):
+        milliseconds(step, "script")
+    elif step is not None:
+        _answer_of(step)
 
 
 def _answer_of(step: Any) -> Callable[[Any], Any]:
