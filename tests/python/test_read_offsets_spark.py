@@ -30,21 +30,25 @@ class Counts(pb.KeyedProcessFunction):
         yield {"n": self.n.value(), "at": row.timestamp}
 
 
-def run(spark: SparkSession, folder: Path, start_ms: int, initial: Any, batches: int) -> list[Any]:
-    """Counts the rows of some micro-batches, each of one time."""
+def run(
+    spark: SparkSession, folder: Path, start_ms: int, initial: Any, batches: int, **options: Any
+) -> list[list[Any]]:
+    """Counts the rows of some micro-batches, each of one time; those that each one emits."""
     source = (
         spark.readStream.format("rate-micro-batch")
         .options(rowsPerBatch=5, advanceMillisPerBatch=STEP_MS, startTimestamp=start_ms)
         .load()
     )
-    counted = source.withColumn("k", F.lit("all")).transform(
-        pb.process_keyed, Counts(), by="k", returns="n bigint, at timestamp", initial_state=initial
-    )
-    rows: list[Any] = []
+    counted = source.withColumn("k", F.lit("all")).withWatermark("timestamp", "0 seconds")
+    counted = counted.transform(
+        pb.process_keyed, Counts(), by="k", returns="n bigint, at timestamp",
+        initial_state=initial, **options,
+    )  # fmt: skip
+    rows: list[list[Any]] = []
     enough = threading.Event()
 
     def keep(df: DataFrame, batch: int) -> None:
-        rows.extend(df.collect())
+        rows.append(df.collect())
         if batch == batches:
             enough.set()
 
@@ -59,11 +63,30 @@ def run(spark: SparkSession, folder: Path, start_ms: int, initial: Any, batches:
 @pytest.mark.classic
 def test_a_query_that_moves_reads_every_row_once(spark: SparkSession, tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
-    rows = run(spark, first, 0, None, 2)
+    before = run(spark, first, 0, None, 2)[:2]
     start = pb.read_offsets(spark, first, batch_id=1)
     assert list(start) == ["0"]
     state = {"n": pb.read_state(spark, first, 0, "n", batch_id=1)}
-    rows = rows[:10] + run(spark, second, json.loads(start["0"])["timestamp"], state, 2)
+    after = run(spark, second, json.loads(start["0"])["timestamp"], state, 2)
+    assert_each_once(before + after)
+
+
+@pytest.mark.classic
+def test_rows_that_wait_move_with_the_offsets(spark: SparkSession, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    before = run(spark, first, 0, None, 3, time_sorted=True)[:3]
+    start = json.loads(pb.read_offsets(spark, first, batch_id=2)["0"])["timestamp"]
+    names = ("n", pb.TIMERS, pb.WAITING_ROWS)
+    old = {name: pb.read_state(spark, first, 0, name, batch_id=2) for name in names}
+    assert old[pb.WAITING_ROWS].count() > 0
+    after = run(spark, second, start, old, 3, time_sorted=True)
+    assert_each_once(before + after)
+
+
+def assert_each_once(batches: list[list[Any]]) -> None:
+    """Each row was counted once, in the order of time, and none is missing."""
+    rows = [row for batch in batches for row in batch]
+    assert len(rows) > 10
     assert [row.n for row in rows] == list(range(1, len(rows) + 1))
     times = sorted({round(row.at.timestamp() * 1000) for row in rows})
     assert times == [STEP_MS * at for at in range(len(times))]

@@ -26,7 +26,8 @@ class FinishingTrackerSuite extends AnyFunSuite with KeyedFixture {
 
   private val catches = "catches the failure of its action"
   private val takes = Seq[(String, DataFrame => Any)](
-    "takes one row" -> (_.limit(1).collect()),
+    "takes one row" -> (_.head(1)),
+    "shows one row" -> (_.show(1)),
     "takes no row that there is" -> (_.where("false").collect()),
     "does not touch them" -> (_ => ()),
     catches -> swallowed
