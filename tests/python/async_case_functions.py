@@ -33,6 +33,14 @@ def plain() -> Any:
     return double
 
 
+class Busy(Exception):
+    """As the exceptions of HTTP clients."""
+
+    def __init__(self, headers: dict[str, str]) -> None:
+        super().__init__(headers)
+        self.status, self.headers = 429, headers
+
+
 def failing(*attempts: Any) -> Callable[[], Any]:
     """A function whose attempts raise these, None for an answer; the row of x = 0 is good."""
 

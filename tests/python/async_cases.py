@@ -217,6 +217,13 @@ CASES = [
         rows=TWO,
     ),
     Case(
+        "the header Retry-After of an exception",
+        f.failing(f.Busy({"Retry-After": "10 ms"}), None),
+        [GOOD, (1, "b", 2)],
+        {**ONE, "retry": pb.Retry(2, backoff="20 s"), "timeout": "10 s"},
+        rows=TWO,
+    ),
+    Case(
         "RetryAfter without retry",
         f.failing(pb.RetryAfter(1)),
         Fails("RETRY_AFTER_WITHOUT_RETRY"),

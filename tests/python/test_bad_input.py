@@ -232,6 +232,14 @@ class TwoRows(pb.AsyncFunction):
         return 1
 
 
+class OpensByYield(pb.AsyncFunction):
+    def open(self, ctx):
+        yield
+
+    async def invoke(self, row):
+        return row
+
+
 class Yields(pb.AsyncFunction):
     async def invoke(self, row):
         yield 1
@@ -243,9 +251,10 @@ class Yields(pb.AsyncFunction):
         (NoInvoke(), r"NoInvoke has no method invoke.*async def invoke\(self, row\)"),
         (TwoRows(), r"TwoRows.invoke\(row, other\) can't be called as TwoRows.invoke\(row\)"),
         (Yields(), "Yields.invoke is a generator"),
+        (OpensByYield(), "OpensByYield.open has a yield"),
         (NoInvoke, "the class NoInvoke"),
     ],
-    ids=["no invoke", "two rows", "a generator", "the class"],
+    ids=["no invoke", "two rows", "a generator", "a generator opens", "the class"],
 )
 def test_an_object_that_cannot_be_called_is_refused(df, function, told):
     with pytest.raises(pb.InvalidFunction, match=told):

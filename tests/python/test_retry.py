@@ -1,9 +1,13 @@
 """The retry policy and the exception that asks for a delay."""
 
+import asyncio
 import functools
+import itertools
 import json
 import pickle
 import types
+import urllib.error
+import urllib.request
 from datetime import datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 
@@ -12,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pillarbox as pb
+from pillarbox.retry import retry_after_s
 
 
 @pytest.mark.parametrize(
@@ -202,6 +207,58 @@ class WithStatus(Exception):
 )
 def test_what_is_worth_another_attempt_by_default(problem, is_worth_it):
     assert pb.transient(problem) is is_worth_it
+
+
+@pytest.mark.parametrize(
+    ("problem", "seconds"),
+    [
+        (WithStatus(headers={"Retry-After": "7"}), 7),
+        (WithStatus(headers={"retry-after": " 7 "}), 7),
+        (WithStatus(response=types.SimpleNamespace(headers={"Retry-After": "7"})), 7),
+        (urllib.error.HTTPError("http://s", 429, "", {"Retry-After": "0"}, None), 0),
+        (WithStatus(headers={"Retry-After": "soon"}), None),
+        (WithStatus(headers=None, response=None), None),
+        (WithStatus(headers=7), None),
+        (ValueError(), None),
+    ],
+)
+def test_the_header_of_an_exceptions_response(problem, seconds):
+    assert retry_after_s(problem) == seconds
+
+
+@pytest.mark.parametrize("client", ["urllib", "aiohttp"])
+def test_clients_name_the_header_so(served_busy, client):
+    asks = {"urllib": _by_urllib, "aiohttp": _by_aiohttp}
+    problem = _problem_of(asks[client], served_busy)
+    assert (retry_after_s(problem), pb.transient(problem)) == (7, True)
+
+
+@pytest.fixture
+def served_busy():
+    busy = itertools.repeat(pb.RetryAfter(7))
+    with pb.testing.FakeService(script=busy).serve() as url:
+        yield url
+
+
+def _problem_of(ask, url):
+    try:
+        return ask(url)
+    except Exception as problem:
+        return problem
+
+
+def _by_urllib(url):
+    urllib.request.urlopen(url)
+
+
+def _by_aiohttp(url):
+    aiohttp = pytest.importorskip("aiohttp")
+
+    async def ask():
+        async with aiohttp.ClientSession() as http, http.get(url) as answer:
+            answer.raise_for_status()
+
+    asyncio.run(ask())
 
 
 def test_a_property_that_raises_is_no_status():

@@ -104,13 +104,30 @@ def http_status(problem: BaseException) -> int | None:
         return None
 
 
+def retry_after_s(problem: BaseException) -> float | None:
+    """Return the seconds of the header Retry-After that an exception, or its response, carries.
+
+    None where there is no such header, or one without a meaning.
+    """
+    try:
+        for owner in (problem, getattr(problem, "response", None)):
+            headers = getattr(owner, "headers", None) or {}
+            text = headers.get("Retry-After") or headers.get("retry-after")
+            if isinstance(text, str):
+                return _seconds(text)
+    except Exception:  # a property of the user's class, or a text without a meaning
+        pass
+    return None
+
+
 @answers_unknown
 @dataclass(frozen=True)
 class Retry:
     """Up to ``max_attempts`` attempts in all; ``retry=3`` is ``pb.Retry(3)``.
 
     The n-th retry waits ``backoff * multiplier ** (n - 1)``, at most ``max_backoff``, moved at
-    random by at most ``jitter`` up or down. The predicates are plain functions of one argument.
+    random by at most ``jitter`` up or down, or as long as the header Retry-After says that the
+    exception or its ``response`` carries. The predicates are plain functions of one argument.
     They run in the Python worker, on the event loop, and must not block. What one raises is the
     row's failure, which is not retried.
 

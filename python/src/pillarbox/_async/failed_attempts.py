@@ -24,7 +24,7 @@ from .._base.failures import (
 from .._base.functions import name_of
 from .._base.values import Names, shown_value
 from ..errors import EXITS, PillarboxError, error
-from ..retry import NotRetryable, Retry, RetryAfter, http_status
+from ..retry import NotRetryable, Retry, RetryAfter, http_status, retry_after_s
 
 # The kinds of failures that are no exceptions. A refused result is always retried.
 TIMEOUT, RESULT_REFUSED = "TIMEOUT", "RESULT_REFUSED"
@@ -41,7 +41,10 @@ def describe(problem: BaseException, retry: Retry | None) -> Failure:
         if isinstance(problem, RetryAfter):
             return _asked_for_delay(problem, retry)
         found = failure(problem, _is_retryable(problem, retry))
-        return replace(found, overload=True) if http_status(problem) in OVERLOADED else found
+        if http_status(problem) in OVERLOADED:
+            found = replace(found, overload=True)
+        delay_s = retry_after_s(problem) if found.retryable and retry is not None else None
+        return found if delay_s is None else replace(found, retry_after_ms=_in_ms(delay_s))
     except EXITS:
         raise
     except BaseException as broken:
@@ -72,7 +75,7 @@ def timed_out(message: str) -> Failure:
 
 
 def _asked_for_delay(problem: RetryAfter, retry: Retry | None) -> Failure:
-    delay = min(math.ceil(problem.delay_s * 1000), 2**62) if problem.delay_s < 1e15 else 2**62
+    delay = _in_ms(problem.delay_s)
     if retry is None:
         refusal = error("RETRY_AFTER_WITHOUT_RETRY", seconds=problem.delay_s)
         return Failure(
@@ -81,6 +84,10 @@ def _asked_for_delay(problem: RetryAfter, retry: Retry | None) -> Failure:
     return Failure(
         "RetryAfter", message_of(problem), users_traceback(problem), True, retry_after_ms=delay
     )
+
+
+def _in_ms(delay_s: float) -> int:
+    return min(math.ceil(delay_s * 1000), 2**62) if delay_s < 1e15 else 2**62
 
 
 def _is_retryable(problem: BaseException, retry: Retry | None) -> bool:

@@ -81,8 +81,8 @@ def invoke(argument: Any, function: AsyncFunction) -> Any:
 def check_methods(function: AsyncFunction, is_batch: bool) -> None:
     """Raise ``InvalidFunction`` for a function that can't be called as Pillarbox calls it.
 
-    The conditions are METHOD_MISSING (of ``invoke``), ASYNC_GENERATOR and those of
-    ``check_method``.
+    The conditions are METHOD_MISSING (of ``invoke``), ASYNC_GENERATOR (of ``invoke``),
+    GENERATOR_METHOD and those of ``check_method``.
     """
     kind = type(function)
     if kind.invoke is AsyncFunction.invoke and "invoke" not in vars(function):
@@ -99,5 +99,9 @@ def check_methods(function: AsyncFunction, is_batch: bool) -> None:
         method: Any = getattr(function, name)
         called = f"{kind.__qualname__}.{name}"
         if inspect.isasyncgenfunction(method) or inspect.isgeneratorfunction(method):
-            raise error("ASYNC_GENERATOR", function=called)
+            raise (
+                error("ASYNC_GENERATOR", function=called)
+                if name == "invoke"
+                else error("GENERATOR_METHOD", method=called)
+            )
         check_method(method, arguments, called)

@@ -31,10 +31,16 @@ if TYPE_CHECKING:
 Function = Callable[..., Any] | AsyncFunction | JvmFunction
 
 _LOG = logging.getLogger("pillarbox")
-_NO_TIMEOUT = (
-    'async_io("%s") on a stream has no timeout: a call that hangs holds the stream up for ever. '
-    'Pass timeout="30s", or what suits the service.'
-)
+
+
+def warn_without_timeout(operator: str, name: str, timeout: Timeout) -> None:
+    """Log that a stream's calls have no timeout."""
+    if timeout == Timeout():
+        _LOG.warning(
+            '%s("%s") on a stream has no timeout: a call that hangs holds the stream up for ever. '
+            'Pass timeout="30s", or what suits the service.',
+            *(operator, name),
+        )
 
 
 @answers_unknown
@@ -151,8 +157,8 @@ def _plan(
     )
 
     check_frame(df)
-    if df.isStreaming and options.timeout == Timeout():
-        _LOG.warning(_NO_TIMEOUT, options.name)
+    if df.isStreaming:
+        warn_without_timeout("async_io", options.name, options.timeout)
     schema = df.schema
     sensitive = is_case_sensitive(df.sparkSession)
     columns = parse_returns(returns, df.sparkSession)

@@ -19,6 +19,7 @@ from .._keyed.input_columns import quoted
 from .._keyed.methods import check_kind, check_methods, timers_refused
 from .._keyed.stored_names import TIMERS
 from ..errors import error, shown
+from .async_io import warn_without_timeout
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -229,6 +230,8 @@ def _plan(df: DataFrame, asked: _Asked, options: KeyedOptions, initial_state: ob
     if asked.calls is not None:
         calls = asked.calls.calls(options.name, columns)
         check_retry_on(calls.options.retry, on_jvm=False)
+        if found.streaming:
+            warn_without_timeout("process_keyed_async", options.name, calls.options.timeout)
         columns, tags = parse_outputs(calls.output, sides, found, df.sparkSession)
     if form != "jvm":
         command = KeyedCommand(
