@@ -77,6 +77,11 @@ def test_a_query_goes_on_where_it_stopped(folders: Folders) -> None:
     threads_are_gone(folders.spark)
 
 
+class Awaited(pb.AsyncKeyedProcessFunction):
+    async def process(self, row: Any, ctx: Any) -> Any:
+        return (1,)
+
+
 def test_the_log_warns_of_a_stream_whose_calls_may_hang(
     folders: Folders, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -88,6 +93,14 @@ def test_the_log_warns_of_a_stream_whose_calls_may_hang(
     folders.enriched(name="prices")
     (record,) = caplog.records
     assert 'async_io("prices") on a stream has no timeout' in record.getMessage()
+    caplog.clear()
+    stream = folders.spark.readStream.format("rate").load()
+    keyed = {"by": "value", "returns": "n int", "name": "charges"}
+    pb.process_keyed_async(stream, Awaited(), timeout="5s", **keyed)
+    assert not caplog.records
+    pb.process_keyed_async(stream, Awaited(), **keyed)
+    (record,) = caplog.records
+    assert 'process_keyed_async("charges") on a stream has no timeout' in record.getMessage()
 
 
 def test_a_batch_that_is_run_again_after_a_failure_uses_the_same_call_ids(

@@ -31,16 +31,16 @@ def door(compresses: bool) -> ConnectDoor:
     return ConnectDoor(session)
 
 
-@pytest.mark.parametrize("operator", ["async_io", "process_keyed"])
+@pytest.mark.parametrize("operator", ["async_io", "process_keyed", "plan_udfs"])
 @pytest.mark.parametrize("compresses", [False, True])
 def test_a_function_that_no_message_can_hold_is_refused_before_it_is_sent(
     operator: str, compresses: bool
 ) -> None:
+    df: Any = () if operator == "plan_udfs" else (None,)
     rest: Any = (None,) if operator == "process_keyed" else ()
-    df: Any = None
     command = os.urandom(3 * MIB)
     with pytest.raises(pb.InvalidFunction, match=r"FUNCTION_TOO_LARGE.*prices is 3\.0 MiB"):
-        getattr(door(compresses), operator)(df, command, {"name": "prices"}, *rest)
+        getattr(door(compresses), operator)(*df, command, {"name": "prices"}, *rest)
 
 
 def test_a_large_function_that_compresses_well_is_sent_where_plans_are_compressed() -> None:

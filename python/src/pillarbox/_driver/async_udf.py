@@ -283,9 +283,9 @@ class AsyncUdf:
 
     def _check_in(self, spark: SparkSession) -> None:
         door = require_jvm(spark)
-        self._command().dumps()  # Spark's error would not name the function
+        command = self._command().dumps()  # Spark's error would not name the function
         door.forget_broadcasts()
-        door.plan_udfs()
+        door.plan_udfs(command, {"name": self._name})
 
     def _udf(self, spark: SparkSession) -> Any:
         """Return Spark's UDF, which is made once for a SparkContext, or a session of Connect."""

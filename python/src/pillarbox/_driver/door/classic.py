@@ -36,7 +36,7 @@ class ClassicDoor(Door):
         function = self._python_function(command)
         return self._frame(self._bridge().asyncIO(df._jdf, function, json.dumps(spec)))
 
-    def plan_udfs(self) -> None:
+    def plan_udfs(self, command: bytes, spec: dict[str, Any]) -> None:
         self._bridge().planUdfs(self._spark._jsparkSession)
 
     def process_keyed(

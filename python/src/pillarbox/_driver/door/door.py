@@ -54,8 +54,8 @@ class Door(ABC):
         """Apply the async I/O operator to ``df``; ``command`` is the pickled Python function."""
 
     @abstractmethod
-    def plan_udfs(self) -> None:
-        """Make the driver plan the calls of ``async_udf``."""
+    def plan_udfs(self, command: bytes, spec: dict[str, Any]) -> None:
+        """Make the driver plan the calls of an ``async_udf``."""
 
     @abstractmethod
     def process_keyed(

@@ -4,7 +4,7 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.ObjectMapper
 import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec}
-import io.pillarbox.spark.base.{Build, SpecJson}
+import io.pillarbox.spark.base.{Build, PillarboxConf, SpecJson}
 import io.pillarbox.spark.inspect.{CheckpointCatalog, StateAddress, StateReader}
 import io.pillarbox.spark.keyed.KeyedSpec
 import io.pillarbox.spark.keyed.jvm.JvmKeyedOperator
@@ -41,8 +41,15 @@ private[pillarbox] object PythonBridge {
     )
   }
 
-  /** Makes `session` plan the calls of `pb.async_udf`, though it may be older than the jar. */
-  def planUdfs(session: SparkSession): Unit = PillarboxStrategy.registerUdfs(session)
+  /**
+   * Makes `session` plan the calls of `pb.async_udf`, though it may be older than the jar.
+   *
+   * @throws IllegalArgumentException for a setting `spark.pillarbox.*` that has no meaning
+   */
+  def planUdfs(session: SparkSession): Unit = {
+    PillarboxConf.check(SparkAdapter.sqlConf(session))
+    PillarboxStrategy.registerUdfs(session)
+  }
 
   /**
    * Returns a DataFrame that processes each key of `df` with state and timers.
