@@ -222,6 +222,17 @@ def strings(pattern: str, *files: str) -> list[str]:
     return [found for file in files for found in re.findall(pattern, (spark / file).read_text())]
 
 
+def test_what_asks_over_http_looks_at_the_status() -> None:
+    asking = [
+        block
+        for page in PAGES
+        for block in re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+        if re.search(r"\bhttp\.(get|post)\(", block)
+    ]
+    assert len(asking) >= 3
+    assert [block for block in asking if "raise_for_status" not in block] == []
+
+
 def test_every_metric_is_on_the_page_of_metrics() -> None:
     page = (ROOT / "docs/metrics.md").read_text("utf-8")
     shown = strings(
