@@ -48,10 +48,14 @@ def never_returns(log: CallLog) -> Callable[[Any], Any]:
 def test_a_limit_cancels_the_calls_that_it_does_not_need(
     spark: SparkSession, log: CallLog, ordered: bool
 ) -> None:
+    has_more = asyncio.Event()  # of the worker
+
     async def only_small(row: Any) -> int:
         async with log.call(row.id):
             if row.id >= 3:
+                has_more.set()
                 await asyncio.Event().wait()
+            await has_more.wait()
         return int(row.id)
 
     rows = spark.range(0, 1000, 1, 1).transform(
