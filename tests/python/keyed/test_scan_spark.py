@@ -34,6 +34,40 @@ def test_an_average_that_starts_as_a_decimal_literal_is_not_cut_off(prices: Data
     assert folded(prices, "0.0", "0.5D * s + p") == [0.5, 1.25, 2.125]
 
 
+STEPS = {"last": ("NULL", "v"), "n": ("0L", "n + 1")}
+
+
+def test_old_is_the_state_before_the_row(prices: DataFrame) -> None:
+    select = ["k", "v - old.last AS step", "n", "old.n AS before", "upper(k) AS u"]
+    scan = pb.scan(prices, by="k", state=STEPS, select=select, order_by="v")
+    assert scan.collect() == [("a", None, 1, 0, "A"), ("a", 1, 2, 1, "A"), ("a", 1, 3, 2, "A")]
+    star = pb.scan(prices, by="k", state=STEPS, select=["*", "OLD.n AS before"], order_by="v")
+    assert star.columns == ["k", "v", "p", "last", "n", "before"]
+    assert [row.before for row in star.collect()] == [0, 1, 2]
+
+
+def test_a_column_or_a_state_hides_old(prices: DataFrame) -> None:
+    own = prices.withColumn("old", F.lit("mine"))
+    assert pb.scan(own, by="k", state=STEPS, select=["old"]).first() == ("mine",)
+    state = {"old": ("0L", "old + v")}
+    scan = pb.scan(prices, by="k", state=state, select=["old"], order_by="v")
+    assert [row.old for row in scan.collect()] == [1, 3, 6]
+
+
+@pytest.mark.parametrize("backend", ["rocksdb", "heap"])
+def test_old_goes_on_from_the_checkpoint(
+    spark: SparkSession, tmp_path: Path, backend: pb.options.StateBackend
+) -> None:
+    def build(df: DataFrame) -> DataFrame:
+        select = ["k", "v - old.last AS step"]
+        return pb.scan(df, by="k", state=STEPS, select=select, backend=backend)
+
+    stream = Stream(spark, tmp_path, "k string, v bigint", build)
+    stream.add(("a", 1), ("b", 5)).add(("a", 4)).run()
+    stream.add(("b", 7)).add(("a", 9))
+    assert set(stream.run()) == {("a", None), ("b", None), ("a", 3), ("b", 2), ("a", 5)}
+
+
 def test_functions_that_the_optimizer_replaces(prices: DataFrame) -> None:
     assert folded(prices, "NULL", "nvl(s, 10) + v") == [11, 13, 16]
     assert folded(prices, "0", "CASE WHEN s + v BETWEEN 1 AND 3 THEN s + v ELSE 0 END") == [1, 3, 0]

@@ -45,7 +45,8 @@ def scan(
         All states are updated at the same time. The type is the smallest that holds both without
         loss; a cast in the second expression chooses another.
     select: expressions over the row's columns and the states after it, as in ``selectExpr``; all
-        columns of the row and all states by default.
+        columns of the row and all states by default. ``old.n`` is the state ``n`` before the row,
+        in a key's first row the initial value, unless a column or state has the name ``old``.
     ttl: a :class:`StateTtl` or a duration; all states of a key expire together.
     on_late: as in :func:`process_keyed`. With "process", ``select`` may use the column ``is_late``,
         unless the input has one of this name.

@@ -3,6 +3,7 @@ package io.pillarbox.spark.keyed.scan
 import io.pillarbox.spark.keyed.{KeyedErrors, KeyedSpec}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.QuotingUtils
 import org.apache.spark.sql.pillarbox.{RowExpressions, SparkAdapter}
 import org.apache.spark.sql.types.{DataType, NullType}
@@ -36,9 +37,11 @@ private[pillarbox] final class ScanCompiler(
     val types = new ScanTypes(spec.name, scan.state, initials, types => updates(attributes(types))).settle()
     scan.state.zip(types).foreach { case (column, dataType) => checkType(column, dataType) }
     val state = attributes(types)
-    val emits = resolve("select", selected(state), withMark(row ++ state))
+    val old = AttributeReference("old", DataTypeUtils.fromAttributes(state), nullable = false)()
+    val emits = selected(row ++ state, lateMark.toSeq :+ old)
     val program = ScanProgram(
       state,
+      old,
       initials.zip(types).map { case (initial, dataType) => cast(initial, dataType) },
       updates(state).zip(types).map { case (update, dataType) => cast(update, dataType) },
       emits.map(unaliased),
@@ -66,15 +69,20 @@ private[pillarbox] final class ScanCompiler(
       case refused: RowExpressions.Refused => throw this.refused(place, refused.text, refused.what)
     }
 
-  /** The columns that go out; a star is all of `row` and `state`, without the mark. */
-  private def selected(state: Seq[Attribute]): Seq[String] = {
-    def all = (row ++ state).map(column => QuotingUtils.quoteIdentifier(column.name))
+  /**
+   * Returns what goes out, over `columns`, and over those of `further` that it names. One of `columns` hides a
+   * further one of its name. A star is all of `columns`.
+   */
+  private def selected(columns: Seq[Attribute], further: Seq[Attribute]): Seq[NamedExpression] = {
     val texts = if (scan.select.isEmpty) Seq("*") else scan.select
-    if (lateMark.isEmpty) texts else texts.flatMap(text => if (text.trim == "*") all else Seq(text))
+    def all = columns.map(column => QuotingUtils.quoteIdentifier(column.name))
+    val named = further.filter { one =>
+      val word = s"(?i)\\b${one.name}\\b".r
+      texts.exists(word.findFirstIn(_).isDefined) && !columns.exists(column => isSame(column.name, one.name))
+    }
+    val shown = if (named.isEmpty) texts else texts.flatMap(text => if (text.trim == "*") all else Seq(text))
+    resolve("select", shown, columns ++ named)
   }
-
-  private def withMark(columns: Seq[Attribute]): Seq[Attribute] =
-    columns ++ lateMark.filterNot(mark => columns.exists(column => isSame(column.name, mark.name)))
 
   /** @param what the part that no row's values determine */
   private def refused(place: String, text: String, what: String): IllegalArgumentException = KeyedErrors

@@ -5,6 +5,7 @@ import io.pillarbox.operator.KeyedTarget
 import io.pillarbox.spark.keyed.{KeyedOperator, KeyedOperatorContext, KeyedOperatorFactory}
 import io.pillarbox.spark.state.{InitialTarget, UnsafeRowSerializer}
 import io.pillarbox.timer.Timer
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.types.StructType
@@ -17,6 +18,11 @@ private[pillarbox] final class ScanOperator(program: ScanProgram)
     extends KeyedOperator
     with KeyedTarget[UnsafeRow, UnsafeRow] {
   private val joined = new JoinedRow
+
+  /** A row with the state after it, and the state before it. */
+  private val withOld = new JoinedRow
+  private val old = new GenericInternalRow(1)
+  private val usesOld = program.emits.exists(_.references.contains(program.old))
   private var initial: UnsafeProjection = _
   private var update: UnsafeProjection = _
   private var emit: UnsafeProjection = _
@@ -34,7 +40,7 @@ private[pillarbox] final class ScanOperator(program: ScanProgram)
     val row = context.task.input
     initial = UnsafeProjection.create(program.initials, row)
     update = UnsafeProjection.create(program.updates, row ++ program.state)
-    emit = UnsafeProjection.create(program.emits, row ++ program.state)
+    emit = UnsafeProjection.create(program.emits, row ++ program.state ++ Option.when(usesOld)(program.old))
   }
 
   override def initialTargets: Map[String, () => InitialTarget] = {
@@ -57,9 +63,16 @@ private[pillarbox] final class ScanOperator(program: ScanProgram)
   override def takeRow(key: UnsafeRow, row: UnsafeRow, time: Long): Unit = {
     context.backend.setCurrentKey(key)
     val known = state.value()
-    val next = update(joined(row, if (known == null) initial(row) else known)).copy()
+    val before = if (known == null) initial(row) else known
+    val next = update(joined(row, before)).copy()
     state.update(next)
-    context.collect(emit(joined(row, next)))
+    val after = joined(row, next)
+    context.collect(emit(if (usesOld) addOld(after, before) else after))
+  }
+
+  private def addOld(after: InternalRow, before: UnsafeRow): InternalRow = {
+    old(0) = before
+    withOld(after, old)
   }
 
   override def takeTimer(timer: Timer[UnsafeRow], horizon: Long): Unit =
@@ -97,12 +110,14 @@ private[pillarbox] object ScanOperator {
  * The resolved expressions of a scan.
  *
  * @param state columns of the state
+ * @param old the column with the state before the row, a struct
  * @param initials over the columns of a row
  * @param updates over a row and the old `state`, all at once
- * @param emits over a row and the new `state`
+ * @param emits over a row, the new `state` and `old`
  */
 private[pillarbox] final case class ScanProgram(
     state: Seq[Attribute],
+    old: Attribute,
     initials: Seq[Expression],
     updates: Seq[Expression],
     emits: Seq[Expression],
