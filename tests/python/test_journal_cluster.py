@@ -75,7 +75,11 @@ def speculates(folder: str, count: int, capacity: int):  # type: ignore[no-untyp
         os.write(file, f"{row.id} {attempt}\n".encode())
         os.close(file)
         if partition == 0 and attempt == 0 and row.id == count // 4 - 5:
+            open(f"{folder}/hangs", "w").close()
             await asyncio.sleep(120)
+        # A task that ends sooner would let copies begin before the first attempt has answers.
+        while not os.path.exists(f"{folder}/hangs") and partition > 0:
+            await asyncio.sleep(0.02)
         return row.id * 2
 
     df = spark.range(0, count, 1, 4).transform(

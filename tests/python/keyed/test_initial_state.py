@@ -344,7 +344,7 @@ def entries(spark: SparkSession, text: str, rows: str) -> DataFrame:
             pb.TIMERS,
             "v AS time_domain, now() AS timestamp",
             "('a', 'evnt', 0)",
-            r"INITIAL_TIMER_INVALID.*key \[a\] with the time_domain evnt",
+            r"INITIAL_TIMER_INVALID.*key 'a' with the time_domain evnt",
         ),
         (
             pb.TIMERS,
