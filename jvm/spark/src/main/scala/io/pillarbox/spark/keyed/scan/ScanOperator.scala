@@ -22,7 +22,7 @@ private[pillarbox] final class ScanOperator(program: ScanProgram)
   /** A row with the state after it, and the state before it. */
   private val withOld = new JoinedRow
   private val old = new GenericInternalRow(1)
-  private val usesOld = program.emits.exists(_.references.contains(program.old))
+  private val usesOld = AttributeSet(program.emits).contains(program.old)
   private var initial: UnsafeProjection = _
   private var update: UnsafeProjection = _
   private var emit: UnsafeProjection = _
