@@ -187,6 +187,7 @@ def test_closing_the_server_ends_calls_that_would_take_hours():
 
 def test_a_body_that_is_no_json_is_the_callers_mistake_and_no_call():
     service = FakeService(1)
-    with service.serve() as url, pytest.raises(urllib.error.HTTPError, match="400"):
+    with service.serve() as url, pytest.raises(urllib.error.HTTPError, match="400") as raised:
         urllib.request.urlopen(url, b"{", timeout=10)
+    raised.value.close()  # it holds the socket
     assert service.calls == []

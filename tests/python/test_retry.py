@@ -248,7 +248,11 @@ def _problem_of(ask, url):
 
 
 def _by_urllib(url):
-    urllib.request.urlopen(url)
+    try:
+        urllib.request.urlopen(url)
+    except urllib.error.HTTPError as problem:
+        problem.close()  # it holds the socket
+        raise
 
 
 def _by_aiohttp(url):
