@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +29,7 @@ class ColumnCommand(Command):
         by_name = [name for name in names if name]
         places = len(names) - len(by_name)
         has_resource = self.resource is not None
-        check_arguments(self.function, self.name, has_resource, places, by_name)
+        by_place(self.function, self.name, has_resource, range(places), dict.fromkeys(by_name))
         schema = StructType.fromJson(json.loads(spec["input_schema"]))
         function = _of_row(self.function, places, by_name)
         return replace(self, function=function, input_schema=schema)
@@ -49,23 +49,26 @@ def _of_row(
     return call
 
 
-def check_arguments(
+def by_place(
     function: Callable[..., Any],
     name: str,
     has_resource: bool,
-    places: int,
-    by_name: Sequence[str],
-) -> None:
-    """Raise ``InvalidFunction`` (WRONG_ARGUMENTS) unless ``function`` takes such arguments."""
+    arguments: Sequence[Any],
+    named: Mapping[str, Any],
+) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """Return the arguments by place as far as that goes, so that equal calls look alike.
+
+    Raises ``InvalidFunction`` (WRONG_ARGUMENTS) unless ``function`` takes such arguments.
+    """
     try:
         signature = inspect.signature(function)
     except (ValueError, TypeError):
-        return  # a built-in without a signature
+        return arguments, named  # a built-in without a signature
     try:
-        signature.bind(*range(places + has_resource), **dict.fromkeys(by_name))
+        bound = signature.bind(*(None,) * has_resource, *arguments, **named)
     except TypeError as problem:
-        columns = [f"column {number + 1}" for number in range(places)]
-        given = ["resource"] * has_resource + columns + [f"{one}=column" for one in by_name]
+        columns = [f"column {number + 1}" for number in range(len(arguments))]
+        given = ["resource"] * has_resource + columns + [f"{one}=column" for one in named]
         raise error(
             "WRONG_ARGUMENTS",
             function=name,
@@ -73,18 +76,4 @@ def check_arguments(
             call=f"{name}({', '.join(given)})",
             reason=str(problem),
         ) from None
-
-
-def by_place(
-    function: Callable[..., Any],
-    has_resource: bool,
-    arguments: Sequence[Any],
-    named: dict[str, Any],
-) -> tuple[Sequence[Any], dict[str, Any]]:
-    """Return the arguments by place as far as that goes, so that equal calls look alike."""
-    try:
-        signature = inspect.signature(function)
-    except (ValueError, TypeError):
-        return arguments, named
-    bound = signature.bind(*(None,) * has_resource, *arguments, **named)
     return bound.args[has_resource:], bound.kwargs

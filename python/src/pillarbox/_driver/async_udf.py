@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Seque
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from .._async.column_command import ColumnCommand, by_place, check_arguments
+from .._async.column_command import ColumnCommand, by_place
 from .._async.command import check_called, check_resource
 from .._async.function import AsyncFunction
 from .._async.given import check_retry_on
@@ -260,7 +260,7 @@ class AsyncUdf:
 
         given = [*arguments, *named.values()]
         has_resource = self._resource is not None
-        check_arguments(self._function, self._name, has_resource, len(arguments), list(named))
+        places, by_name = by_place(self._function, self._name, has_resource, arguments, named)
         is_column = any(isinstance(one, Column) for one in given)
         plain = [one for one in given if not isinstance(one, (str, Column))]
         if plain and is_column:
@@ -268,7 +268,6 @@ class AsyncUdf:
         spark = None if plain else _session()
         if spark is None:
             return self._called(*arguments, **named)
-        places, by_name = by_place(self._function, has_resource, arguments, named)
         column = self._udf(spark)(*places, **by_name)
         if not is_column:
             column.__class__ = _awaitable(column.__class__)
