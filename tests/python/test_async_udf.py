@@ -135,3 +135,11 @@ def test_a_copy_that_is_not_deterministic_shares_the_limits() -> None:
     assert (udf.deterministic, other.deterministic) == (True, False)
     assert other._operator == udf._operator
     assert cloudpickle.loads(cloudpickle.dumps(udf)).returnType == DoubleType()
+
+
+def test_a_resource_of_a_plain_call_is_opened_as_on_spark() -> None:
+    async def ask(client: object, x: int) -> int:
+        return x
+
+    with pytest.raises(pb.WorkerFailed, match="RESOURCE_NOT_CONTEXT_MANAGER"):
+        asyncio.run(pb.async_udf(ask, returns="int", resource=object)(1))

@@ -17,6 +17,7 @@ from .._async.command import check_called, check_resource
 from .._async.function import AsyncFunction
 from .._async.given import check_retry_on
 from .._async.options import AsyncOptions
+from .._async.resources import OpenResource
 from .._base.checks import needs_other
 from .._base.functions import JvmFunction, is_async, name_of
 from .._base.unknown_options import answers_unknown
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 # Spark's number for a UDF that is given a row at a time.
 _BATCHED = 100
 _VALUE = "value"
+_CLOSE_LIMIT_S = 5.0
 
 
 @overload
@@ -373,10 +375,9 @@ async def _opened(resource: Callable[[], Any] | None) -> AsyncIterator[tuple[Any
     if resource is None:
         yield ()
         return
-    manager = resource()
-    if hasattr(manager, "__aenter__"):
-        async with manager as opened:
-            yield (opened,)
-    else:
-        with manager as opened:
-            yield (opened,)
+    held = OpenResource(resource)
+    await held.open()
+    try:
+        yield (held.value,)
+    finally:
+        await held.close(_CLOSE_LIMIT_S)
