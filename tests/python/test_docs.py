@@ -168,9 +168,9 @@ def loaded(script: str) -> Any:
 
 def test_the_made_parts_of_the_pages_are_equal_to_their_sources() -> None:
     generate = loaded("docs/generate.py")
-    with_parts = [page for page in ROOT.glob("docs/**/*.md") if "<!-- made" in page.read_text()]
-    assert len(with_parts) > 4
-    for page in with_parts:
+    pages = generate.with_parts()
+    assert len(pages) > 4
+    for page in pages:
         assert generate.PART.search(page.read_text("utf-8")), page
         assert generate.filled(page) == page.read_text("utf-8"), "run python docs/generate.py"
 
@@ -178,6 +178,15 @@ def test_the_made_parts_of_the_pages_are_equal_to_their_sources() -> None:
 def test_the_picture_of_the_readme_is_as_its_script_draws_it() -> None:
     drawn = loaded("docs/images/draw_in_flight.py").drawn()
     assert drawn == (ROOT / "docs/images/in-flight.svg").read_text("utf-8")
+
+
+def test_llms_txt_names_every_page_and_no_other() -> None:
+    docs = ROOT / "docs"
+    named = re.findall(
+        r"^- \[[^\]]+\]\(([^)]+)\): ", (docs / "llms.txt").read_text("utf-8"), re.MULTILINE
+    )
+    pages = [*docs.glob("*.md"), *docs.glob("cookbook/*.md"), docs / "benchmarks/index.md"]
+    assert sorted(named) == sorted(str(page.relative_to(docs)) for page in pages)
 
 
 MODULES = ("columns", "testing")

@@ -5,6 +5,7 @@ import io.pillarbox.spark.checkpoint.OperatorNote
 import io.pillarbox.spark.keyed.KeyedErrors
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.pillarbox.{RealTimeMode, RestartWakeUp, SparkAdapter}
 
@@ -47,13 +48,18 @@ private[pillarbox] object PillarboxStrategy extends SparkStrategy {
     val experimental = SparkAdapter.experimental(session)
     if (!experimental.extraStrategies.contains(this: SparkStrategy))
       experimental.extraStrategies = experimental.extraStrategies :+ this
+    optimize(session, LimitedCalls)
+  }
+
+  private def optimize(session: SparkSession, rule: Rule[LogicalPlan]): Unit = {
+    val experimental = SparkAdapter.experimental(session)
+    if (!experimental.extraOptimizations.contains(rule))
+      experimental.extraOptimizations = experimental.extraOptimizations :+ rule
   }
 
   /** Makes `session` plan the calls of `pb.async_udf`, and so the sessions cloned from it. */
   def registerUdfs(session: SparkSession): Unit = session.synchronized {
-    val experimental = SparkAdapter.experimental(session)
-    if (!experimental.extraOptimizations.contains(AsyncUdfs))
-      experimental.extraOptimizations = experimental.extraOptimizations :+ AsyncUdfs
+    optimize(session, AsyncUdfs)
     registerStrategy(session)
   }
 
