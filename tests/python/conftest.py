@@ -95,6 +95,7 @@ CHEAP = {
     "test_configure",
     "test_connect_server",
     "test_ddl",
+    "test_tagged_union",
     "test_docs",
     "test_flight_rotation",
     "test_flight_weather",
@@ -128,6 +129,8 @@ CONNECT = SMOKE | {
     "test_random_programs_spark",
     "test_scan_spark",
     "test_state_types_spark",
+    "test_tagged_union",
+    "test_tagged_union_spark",
     "test_types_round_trip",
 }
 LINES = CONNECT | {
