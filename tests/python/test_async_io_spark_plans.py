@@ -73,8 +73,44 @@ def test_a_row_that_is_ready_leaves_though_the_operators_below_wait(
     )
     for name in ("b", "c"):
         rows = rows.transform(pb.async_io, same, returns=f"{name} long", engine="jvm", capacity=5)
-    assert rows.limit(1).collect() == [(0, 0, 0, 0)]
+    assert rows.where("c >= 0").limit(1).collect() == [(0, 0, 0, 0)]
     threads_are_gone(spark)
+
+
+def test_a_limit_of_rows_starts_few_calls(spark: SparkSession, log: CallLog) -> None:
+    async def twice(row: Any) -> list[int]:
+        async with log.call(row.id):
+            return [int(row.id)] * 2
+
+    rows = spark.range(0, 1000, 1, 1)
+    one = rows.transform(pb.async_io, counted(log), returns="x long", engine="jvm")
+    two = one.transform(
+        pb.async_io, counted(log), returns="y long", engine="jvm", inputs="id", ordered=False
+    )
+    many = rows.transform(pb.async_io, twice, returns="x long", explode=True, engine="jvm")
+    lists = rows.transform(
+        pb.async_io, sums, returns="x long", engine="jvm", batch_size=10, explode=True
+    )
+    started = 0
+    for ask, most in [
+        (lambda: one.limit(3).collect(), 3),
+        (lambda: one.select((F.col("x") + 1).alias("z")).limit(3).collect(), 3),
+        (lambda: one.show(3), 4),  # Spark asks for one more, to say that there are more
+        (lambda: one.head(), 1),
+        (lambda: two.limit(3).collect(), 6),
+        # Three at a time, and one more for each that has left.
+        (lambda: many.limit(3).collect(), 5),
+    ]:
+        ask()
+        calls = len(log.events("start"))
+        assert 0 < calls - started <= most
+        started = calls
+    assert one.where("x > 10").limit(2).collect() == [(6, 12), (7, 14)]
+    assert lists.limit(3).collect() == [(0, 45), (10, 145), (20, 245)]
+
+
+async def sums(rows: list[Any]) -> list[list[int]]:
+    return [[sum(row.id for row in rows)] if at == 0 else [] for at in range(len(rows))]
 
 
 @pytest.mark.parametrize("count", [1, 3])

@@ -5,6 +5,7 @@ import io.pillarbox.spark.checkpoint.OperatorNote
 import io.pillarbox.spark.keyed.KeyedErrors
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.pillarbox.{RealTimeMode, RestartWakeUp, SparkAdapter}
 
@@ -21,7 +22,8 @@ private[pillarbox] object PillarboxStrategy extends SparkStrategy {
     case node: AsyncIO =>
       val alone = node.alone
       val calls = alone.copy(spec = alone.spec.withoutCarryOver)
-      AsyncIOExec(calls, node.isStreaming, planLater(node.child)) :: Nil
+      val exec = AsyncIOExec(calls, node.isStreaming, planLater(node.child))
+      (if (node.isStreaming) ObservedCalls(CallIdentity.observedName(node), exec) else exec) :: Nil
     case node: KeyedProcess if RealTimeMode.reaches(node) =>
       throw KeyedErrors.refused("REAL_TIME_KEYED", node.spec.name)
     case node: KeyedProcess if node.isStreaming => KeyedProcessExec(node.alone, planLater(node.child)) :: Nil
@@ -46,13 +48,18 @@ private[pillarbox] object PillarboxStrategy extends SparkStrategy {
     val experimental = SparkAdapter.experimental(session)
     if (!experimental.extraStrategies.contains(this: SparkStrategy))
       experimental.extraStrategies = experimental.extraStrategies :+ this
+    optimize(session, LimitedCalls)
+  }
+
+  private def optimize(session: SparkSession, rule: Rule[LogicalPlan]): Unit = {
+    val experimental = SparkAdapter.experimental(session)
+    if (!experimental.extraOptimizations.contains(rule))
+      experimental.extraOptimizations = experimental.extraOptimizations :+ rule
   }
 
   /** Makes `session` plan the calls of `pb.async_udf`, and so the sessions cloned from it. */
   def registerUdfs(session: SparkSession): Unit = session.synchronized {
-    val experimental = SparkAdapter.experimental(session)
-    if (!experimental.extraOptimizations.contains(AsyncUdfs))
-      experimental.extraOptimizations = experimental.extraOptimizations :+ AsyncUdfs
+    optimize(session, AsyncUdfs)
     registerStrategy(session)
   }
 

@@ -1,0 +1,41 @@
+package io.pillarbox.spark.plan
+
+import io.pillarbox.spark.async.AsyncIOSpec
+import io.pillarbox.spark.base.SpecJson
+import org.apache.spark.sql.catalyst.expressions.{IntegerLiteral, Literal}
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.trees.TreePattern.LIMIT
+
+/**
+ * Lets a limit of rows, as `limit(3)`, `show(3)` and `head()` have one, also limit the calls that are started.
+ *
+ * Only projections and other calls may be in between. A call that gives one row for a row gets no more rows
+ * than the limit. One that gives none or many may need more, so it has that many in flight.
+ */
+private[pillarbox] object LimitedCalls extends Rule[LogicalPlan] {
+
+  override def apply(plan: LogicalPlan): LogicalPlan =
+    plan.transformDownWithPruning(_.containsPattern(LIMIT)) {
+      case limit @ LocalLimit(IntegerLiteral(rows), child) => limit.copy(child = limited(child, rows))
+    }
+
+  private def limited(plan: LogicalPlan, rows: Int): LogicalPlan = plan match {
+    case project: Project => project.copy(child = limited(project.child, rows))
+    case node: AsyncIO if node.isStreaming || rows == 0 => node
+    case node: AsyncIO if node.spec.explode || node.spec.form == "jvm" => narrowed(node, rows)
+    case node: AsyncIO if node.child.maxRowsPerPartition.forall(_ > rows) =>
+      node.copy(child = LocalLimit(Literal(rows), node.child))
+    case other => other
+  }
+
+  /** A call of a list takes a list all the same. */
+  private def narrowed(node: AsyncIO, rows: Int): AsyncIO = {
+    val capacity = math.max(rows, node.spec.batch.fold(1)(_.rows))
+    if (node.spec.capacity <= capacity) node
+    else {
+      val json = SpecJson.withFields(node.spec.json)(_.put("capacity", capacity): Unit)
+      node.copy(spec = AsyncIOSpec.fromJson(json))
+    }
+  }
+}
