@@ -100,6 +100,7 @@ private[carry] final class CarrySlot(
   /** Task thread: hands what the calls have cost since the last time to Spark's UI; how many there were. */
   def publish(sql: Map[String, SQLMetric]): Long = {
     val before = published
+    async.failed.publish()
     published = TaskMetrics.publish(sql, async.metrics, action.processor.mailbox.metrics, before)
     published(AsyncIOMetrics.Calls) - before.getOrElse(AsyncIOMetrics.Calls, 0L)
   }
