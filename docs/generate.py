@@ -30,6 +30,12 @@ def filled(page: Path) -> str:
     )
 
 
+def with_parts() -> list[Path]:
+    """The pages that have such parts; those of a built site are none of them."""
+    pages = [page for page in sorted(DOCS.rglob("*.md")) if "_build" not in page.parts]
+    return [page for page in pages if "<!-- made" in page.read_text("utf-8")]
+
+
 def made(source: str, page: Path) -> str:
     name, _, place = source.partition(" from ")
     path = (page.parent / name).resolve()
@@ -78,16 +84,25 @@ def title(page: Path) -> str:
     return page.read_text("utf-8").split("\n", 1)[0].removeprefix("# ")
 
 
+def api(path: Path, _: str) -> str:
+    """Signatures and docstrings of all public names."""
+    sys.path.insert(0, str(DOCS))
+    import one_page
+
+    return str(one_page.text(path))
+
+
 MAKERS: tuple[tuple[str, Callable[[Path, str], str]], ...] = (
     (r"errors\.py$", exceptions),
     (r"errors\.json$", errors),
     (r"\.py$", code),
+    (r"\.rst$", api),
     (r"\.$", pages),
 )
 
 
 def main() -> None:
-    for page in sorted(DOCS.rglob("*.md")):
+    for page in with_parts():
         text = filled(page)
         if text != page.read_text("utf-8"):
             page.write_text(text, "utf-8")

@@ -130,6 +130,46 @@ def test_a_batch_that_is_run_again_after_a_failure_uses_the_same_call_ids(
     assert len(set(second.values())) == 20
 
 
+def as_dict(row: Any) -> dict[str, Any]:
+    """Of a row as `observedMetrics` has it, in which Spark Connect gives values and schema."""
+    if "schema" not in row:
+        return dict(row.asDict())
+    return dict(zip((field["name"] for field in row.schema["fields"]), row["values"], strict=True))
+
+
+def test_the_progress_shows_what_calls_have_done(folders: Folders) -> None:
+    async def second_time(row: Any) -> int:
+        if pb.current_call().attempt == 1 and row.id % 2:
+            raise ConnectionError("once more")
+        return int(row.id)
+
+    async def small(row: Any) -> int:
+        if row.id >= 6:
+            raise ValueError("too large")
+        return int(row.id)
+
+    folders.add(0, 10)
+    options: dict[str, Any] = {"name": "look_up", "engine": "jvm", "on_error": "null"}
+    retry = pb.Retry(2, backoff="1ms")
+    rows = pb.async_io(folders.stream(), second_time, returns="a long", retry=retry, **options)
+    rows = pb.async_io(rows, small, returns="b long", **options)
+    rows = pb.async_io(rows, second_time, returns="c long", retry=retry, carry_over=True, **options)
+    writer = rows.writeStream.format("noop").option("checkpointLocation", folders.checkpoint)
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    with_rows = [one for one in query.recentProgress if one.numInputRows]
+    assert len(with_rows) == 1
+    observed = {name: as_dict(row) for name, row in with_rows[0].observedMetrics.items()}
+    none = {"numTimeouts": 0, "numJournalHits": 0}
+    assert observed == {
+        "look_up": {"numOutputRows": 10, "numCalls": 15, "numRetries": 5, "numErrors": 0, **none},
+        "look_up 2": {"numOutputRows": 10, "numCalls": 10, "numRetries": 0, "numErrors": 4, **none},
+    }
+    carried = [dict(one.stateOperators[0].customMetrics) for one in query.recentProgress]
+    counts = {"numCalls": 15, "numRetries": 5, "numErrors": 0, **none}
+    assert {name: sum(one[name] for one in carried) for name in counts} == counts
+
+
 def test_batches_of_one_query_have_different_call_ids(folders: Folders) -> None:
     folders.add(0, 5)
     folders.run(folders.enriched())

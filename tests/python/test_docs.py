@@ -168,9 +168,9 @@ def loaded(script: str) -> Any:
 
 def test_the_made_parts_of_the_pages_are_equal_to_their_sources() -> None:
     generate = loaded("docs/generate.py")
-    with_parts = [page for page in ROOT.glob("docs/**/*.md") if "<!-- made" in page.read_text()]
-    assert len(with_parts) > 4
-    for page in with_parts:
+    pages = generate.with_parts()
+    assert len(pages) > 4
+    for page in pages:
         assert generate.PART.search(page.read_text("utf-8")), page
         assert generate.filled(page) == page.read_text("utf-8"), "run python docs/generate.py"
 
@@ -178,6 +178,15 @@ def test_the_made_parts_of_the_pages_are_equal_to_their_sources() -> None:
 def test_the_picture_of_the_readme_is_as_its_script_draws_it() -> None:
     drawn = loaded("docs/images/draw_in_flight.py").drawn()
     assert drawn == (ROOT / "docs/images/in-flight.svg").read_text("utf-8")
+
+
+def test_llms_txt_names_every_page_and_no_other() -> None:
+    docs = ROOT / "docs"
+    named = re.findall(
+        r"^- \[[^\]]+\]\(([^)]+)\): ", (docs / "llms.txt").read_text("utf-8"), re.MULTILINE
+    )
+    pages = [*docs.glob("*.md"), *docs.glob("cookbook/*.md"), docs / "benchmarks/index.md"]
+    assert sorted(named) == sorted(str(page.relative_to(docs)) for page in pages)
 
 
 MODULES = ("columns", "testing")
@@ -240,11 +249,11 @@ def test_every_metric_is_on_the_page_of_metrics() -> None:
     )
     of_state = ("keyed/KeyedMetrics.scala", "state/StateTaskSpec.scala")
     carried = "async/carry/CarryMetrics.scala"
-    shown += strings(r'\w+ -> "([^"]+)"', *of_state, carried)
-    assert len(shown) == 31
+    shown += strings(r'[\w"]+ -> "([^"]+)"', *of_state, carried)
+    assert len(shown) == 34
     assert [name for name in shown if f"| {name} |" not in page] == []
-    customs = strings(r'val \w+ = "(num\w+|state\w+|commit\w+)"', *of_state, carried)
-    assert len(customs) == 12
+    customs = strings(r'"(num\w+|state\w+|commit\w+)"', *of_state, carried)
+    assert len(customs) == 15
     assert [name for name in customs if f"| `{name}` |" not in page] == []
 
 

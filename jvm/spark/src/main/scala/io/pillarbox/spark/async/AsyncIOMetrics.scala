@@ -18,6 +18,16 @@ private[pillarbox] object AsyncIOMetrics {
   val LatencyP99 = "latencyP99"
   val MailboxLatency = "mailboxLatency"
 
+  /** The names of counts in a streaming query's progress, and the metrics that they are. */
+  val InProgress: Seq[(String, String)] = Seq(
+    OutputRows -> OutputRows,
+    "numCalls" -> Calls,
+    "numRetries" -> Retries,
+    "numTimeouts" -> Timeouts,
+    "numErrors" -> Errors,
+    JournalHits -> JournalHits
+  )
+
   def create(sc: SparkContext): Map[String, SQLMetric] = Map(
     OutputRows -> SQLMetrics.createMetric(sc, "number of output rows"),
     Calls -> SQLMetrics.createMetric(sc, "calls"),

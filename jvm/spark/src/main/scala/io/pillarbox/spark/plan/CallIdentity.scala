@@ -2,6 +2,7 @@ package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.async.{AsyncIOSpec, LimitScope}
 import org.apache.spark.SparkContext
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.pillarbox.{MicroBatch, MicroBatches}
 
@@ -52,6 +53,20 @@ private object CallIdentity {
       place <- placeIn(batch.plan, spec, operatorId)
     } yield s"${batch.query}-${spec.signature}-$place"
     inStream.getOrElse(operatorId)
+  }
+
+  /**
+   * Returns the operator's name in the progress of a streaming query: its own, with a number behind those of
+   * its name that come before it in the query. On the thread that plans a micro-batch.
+   */
+  def observedName(node: AsyncIO): String = {
+    def named(plan: LogicalPlan) = plan.collectWithSubqueries {
+      case other: AsyncIO if other.spec.name == node.spec.name => other.operatorId
+    }.distinct
+    val inQuery = MicroBatches.beingPlanned(SparkSession.active).map(batch => named(batch.plan))
+    val place = inQuery.map(_.reverse.indexOf(node.operatorId)).filter(_ >= 0)
+    val before = place.getOrElse(named(node.child).size)
+    if (before == 0) node.spec.name else s"${node.spec.name} ${before + 1}"
   }
 
   /**

@@ -22,7 +22,8 @@ private[pillarbox] object PillarboxStrategy extends SparkStrategy {
     case node: AsyncIO =>
       val alone = node.alone
       val calls = alone.copy(spec = alone.spec.withoutCarryOver)
-      AsyncIOExec(calls, node.isStreaming, planLater(node.child)) :: Nil
+      val exec = AsyncIOExec(calls, node.isStreaming, planLater(node.child))
+      (if (node.isStreaming) ObservedCalls(CallIdentity.observedName(node), exec) else exec) :: Nil
     case node: KeyedProcess if RealTimeMode.reaches(node) =>
       throw KeyedErrors.refused("REAL_TIME_KEYED", node.spec.name)
     case node: KeyedProcess if node.isStreaming => KeyedProcessExec(node.alone, planLater(node.child)) :: Nil

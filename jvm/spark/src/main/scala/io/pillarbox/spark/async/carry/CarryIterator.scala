@@ -143,7 +143,7 @@ private[carry] final class CarryIterator(
   private def keep(version: StateVersion, state: SlotState): Unit = {
     tellDriver(version, state.report)
     if (slot != null) {
-      task.metrics(CarryMetrics.Calls) += slot.publish(task.metrics)
+      slot.publish(task.metrics)
       task.metrics(CarryMetrics.ConcurrencyNow) += slot.limitShare
     }
     if (state.elements.isEmpty) closeSlot()

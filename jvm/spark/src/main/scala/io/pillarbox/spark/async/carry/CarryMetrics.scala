@@ -13,8 +13,15 @@ private[pillarbox] object CarryMetrics {
 
   val JournalHits: String = AsyncIOMetrics.JournalHits
 
+  /** The counts of calls, by the names that they have in the operator without carry-over. */
+  val counts: Seq[(String, String)] =
+    AsyncIOMetrics.InProgress.filterNot { case (name, metric) => name == metric }
+
   val descriptions: Seq[(String, String)] = Seq(
     Calls -> "number of calls started",
+    "numRetries" -> "number of calls that repeated a failed one",
+    "numTimeouts" -> "number of deadlines that passed",
+    "numErrors" -> "number of rows that failed for good",
     InFlight -> "number of calls in flight at the end of the micro-batch",
     Carried -> "number of rows carried into the next micro-batch",
     Waiting -> "number of results that the next micro-batch emits",

@@ -9,7 +9,7 @@ import scala.util.control.NonFatal
 
 import io.pillarbox.async.queue.AsyncOutput
 import io.pillarbox.mailbox._
-import io.pillarbox.spark.async.{AsyncIOMetrics, AsyncIOTaskSpec, AsyncStep, TaskMetrics}
+import io.pillarbox.spark.async.{AsyncIOTaskSpec, AsyncStep, TaskMetrics}
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{JoinedRow, UnsafeProjection}
@@ -97,12 +97,14 @@ private[carry] final class CarrySlot(
     await(end.state)
   }
 
-  /** Task thread: hands what the calls have cost since the last time to Spark's UI; how many there were. */
-  def publish(sql: Map[String, SQLMetric]): Long = {
+  /** Task thread: hands what the calls have cost since the last time to Spark's UI and to the progress. */
+  def publish(sql: Map[String, SQLMetric]): Unit = {
     val before = published
     async.failed.publish()
     published = TaskMetrics.publish(sql, async.metrics, action.processor.mailbox.metrics, before)
-    published(AsyncIOMetrics.Calls) - before.getOrElse(AsyncIOMetrics.Calls, 0L)
+    CarryMetrics.counts.foreach { case (name, metric) =>
+      sql(name) += published(metric) - before.getOrElse(metric, 0L)
+    }
   }
 
   /** The calls that its limit allows it at a time now; 0 without a limit. Any thread. */
