@@ -35,6 +35,7 @@ from ._driver.process_keyed import (
 from ._driver.read_offsets import read_offsets
 from ._driver.read_state import read_state
 from ._driver.scan import scan
+from ._driver.tagged_union import tagged_union
 from ._keyed.aggregate import AggregateFunction
 from ._keyed.arrow import ArrowContext, ArrowState
 from ._keyed.function import (
@@ -134,6 +135,7 @@ __all__ = [
     "read_state",
     "scan",
     "side_output",
+    "tagged_union",
     "transient",
 ]
 
