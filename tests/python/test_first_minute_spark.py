@@ -156,19 +156,15 @@ def test_keyed_calls_tell_in_batches_and_streams(
     assert counted.startswith(f"{operator}: {kinds}")
     batch.write.parquet(str(tmp_path / "rows"))
     stream = spark.readStream.schema("id long").parquet(str(tmp_path / "rows"))
+    some: dict[str, Any] = {
+        "returns": "x long", "on_error": "null", "engine": "jvm", "timeout": "30s"
+    }  # fmt: skip
     for rows, name in (
         (asked(stream), operator),
+        (stream.transform(pb.async_io, some_fail, name="some", **some), "async_io(some)"),
         (
-            stream.transform(
-                pb.async_io,
-                some_fail,
-                returns="x long",
-                name="some",
-                on_error="null",
-                engine="jvm",
-                timeout="30s",
-            ),
-            "async_io(some)",
+            stream.transform(pb.async_io, some_fail, name="kept", carry_over=True, **some),
+            "async_io(kept)",
         ),
     ):
         writer = rows.writeStream.format("noop").trigger(availableNow=True)
