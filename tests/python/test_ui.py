@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from spark_apps import run_app
 
 
@@ -49,4 +50,5 @@ def test_a_running_task_shows_its_calls() -> None:
     running = [row for row in shown["meanwhile"] if row and 0 < int(row[2].replace(",", "")) < 600]
     assert len({row[2] for row in running}) > 2
     assert {row[7] for row in running} == {"20"}  # in flight
-    assert shown["operators"][0] == "look_up" and shown["operators"][4:6] == ["600", "600"]
+    assert shown["operators"][0] == "look_up"
+    assert shown["operators"][4:6] == ["600", "600"]
