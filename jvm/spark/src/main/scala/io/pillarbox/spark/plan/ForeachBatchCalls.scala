@@ -16,11 +16,11 @@ import org.apache.spark.sql.pillarbox.{ForeachBatch, MicroBatches}
 private object ForeachBatchCalls {
 
   private final class Numbers(val batch: ForeachBatch) {
-    private val known = mutable.Map.empty[String, mutable.LinkedHashMap[ExprId, Int]]
+    private val known = mutable.Map.empty[String, mutable.Map[ExprId, Int]]
 
     /** Returns the number of `call`. The others of its plan get theirs with it, in their order. */
     def of(signature: String, call: ExprId, inPlan: Seq[ExprId]): Int = synchronized {
-      val numbers = known.getOrElseUpdate(signature, mutable.LinkedHashMap.empty)
+      val numbers = known.getOrElseUpdate(signature, mutable.Map.empty)
       // Parts of a plan run in any order, so all get their numbers when the first one runs.
       (inPlan :+ call).foreach(one => numbers.getOrElseUpdate(one, numbers.size))
       numbers(call)
