@@ -46,6 +46,17 @@ private[async] final class AsyncStep(
   calls.connect(operator)
   operator.onCapacityAvailable(onRoom)
 
+  /** Runs `task` each second until this is closed. */
+  def eachSecond(task: Runnable): Unit = {
+    val timer = new ProcessingTimer {
+      override def onProcessingTime(timestampMs: Long): Unit = {
+        task.run()
+        timers.schedule(this, timers.currentProcessingTime + 1000L)
+      }
+    }
+    timers.schedule(timer, timers.currentProcessingTime + 1000L)
+  }
+
   /** Takes a row in, or keeps it until there is room. From within the default action. */
   def process(row: InternalRow, timestampMs: Long): Unit = {
     pending = if (operator.tryProcessElement(row, timestampMs)) null else row

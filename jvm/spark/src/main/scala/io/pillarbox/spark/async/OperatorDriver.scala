@@ -39,8 +39,17 @@ private final class OperatorDriver(
 
   input.onProgress(() => if (awaitsInput) resume())
 
+  private var published = Map.empty[String, Long]
+
   /** Opens the function: starts the Python worker, opens its resource. Blocks. */
-  def open(): Unit = translating(operator.open())
+  def open(): Unit = {
+    translating(operator.open())
+    async.eachSecond(() => publish())
+  }
+
+  /** Hands the figures so far to Spark, which shows them with the executor's next heartbeat. */
+  private def publish(): Unit =
+    published = TaskMetrics.publish(task.metrics, async.metrics, lane.mailbox.metrics, published)
 
   /** True once all rows have been taken, called and emitted. */
   def isFinished: Boolean = inputEnded && operator.isDrained
@@ -94,7 +103,8 @@ private final class OperatorDriver(
     val limit = async.calls.limitShare
     try translating(async.close())
     finally {
-      TaskMetrics.publish(task.metrics, async.metrics, lane.mailbox.metrics): Unit
+      publish()
+      task.metrics(AsyncIOMetrics.InFlight).set(0L)
       if (limit > 0) task.metrics(AsyncIOMetrics.ConcurrencyNow).set(limit.toDouble)
     }
   }
