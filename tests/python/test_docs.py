@@ -70,13 +70,18 @@ def test_the_code_of_a_page_prints_what_the_page_says(
     add_classes(page, tmp_path, spark)
     # Functions of __main__ are pickled by value, as those of a user's script are.
     namespace: dict[str, Any] = {"__name__": "__main__", "spark": spark}
-    for block in blocks(page):
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(compile(block["code"], str(page), "exec", dont_inherit=True), namespace)
-        if block["output"] is not None:
-            said = without_trailing_space(block["output"])
-            assert without_trailing_space(printed.getvalue()) == said, block["code"]
+    try:
+        for block in blocks(page):
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(compile(block["code"], str(page), "exec", dont_inherit=True), namespace)
+            if block["output"] is not None:
+                said = without_trailing_space(block["output"])
+                assert without_trailing_space(printed.getvalue()) == said, block["code"]
+    finally:
+        for one in namespace.values():  # a service that still runs would hold up pytest's end
+            if isinstance(one, contextlib.ExitStack):
+                one.close()
 
 
 def test_no_marker_is_lost() -> None:
