@@ -3,13 +3,13 @@ package io.pillarbox.spark
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.ObjectMapper
-import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec}
+import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec, CallProgress}
 import io.pillarbox.spark.base.{Build, PillarboxConf, SpecJson}
 import io.pillarbox.spark.inspect.{CheckpointCatalog, StateAddress, StateReader}
 import io.pillarbox.spark.keyed.KeyedSpec
 import io.pillarbox.spark.keyed.jvm.JvmKeyedOperator
 import io.pillarbox.spark.keyed.python.PythonKeyedOperator
-import io.pillarbox.spark.plan.{AsyncIOPlanner, KeyedPlanner, PillarboxStrategy, ReadState}
+import io.pillarbox.spark.plan.{AsyncIOPlanner, AsyncIOTasks, KeyedPlanner, PillarboxStrategy, ReadState}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.pillarbox.{SparkAdapter, UserFunction}
 import org.apache.spark.sql.{DataFrame, SparkSession}
@@ -110,6 +110,21 @@ private[pillarbox] object PythonBridge {
     val node = ReadState(reader, DataTypeUtils.toAttributes(reader.schema))
     PillarboxStrategy.register(session, node)
     SparkAdapter.ofRows(session, node)
+  }
+
+  /**
+   * Returns the figures of the calls of tagged actions, as `CallProgress` has them, and hides Spark's own
+   * progress bar for half a second if there are any.
+   *
+   * @param progress the tag
+   * @param goesOn true before and during the actions, false for the last time
+   */
+  def progress(session: SparkSession, progress: String, goesOn: Boolean): String = {
+    AsyncIOTasks.serve(session.sparkContext)
+    if (CallProgress.areThere(progress)) SparkAdapter.hideProgressBar(session.sparkContext)
+    val told = CallProgress.json(progress)
+    if (goesOn) CallProgress.watch(progress) else CallProgress.forget(progress)
+    told
   }
 
   private def className(operator: String, named: Option[String]): String = named.getOrElse(

@@ -26,7 +26,7 @@ private[async] final class AsyncStep(
   val action = new MailboxStep(mailbox)(takeInput)
   val executor: MailboxExecutor = action.processor.mailboxExecutor(priority)
   val metrics = new AsyncMetrics
-  private val timers = new SystemProcessingTimeService(executor)
+  val timers: ProcessingTimeService = new SystemProcessingTimeService(executor)
   val calls: TaskCalls =
     AsyncStep.callsOf(task, context, error => action.processor.reportThrowable(named(error)))
   val operator = new AsyncWaitOperator(
@@ -44,6 +44,7 @@ private[async] final class AsyncStep(
 
   calls.connect(operator)
   operator.onCapacityAvailable(onRoom)
+  private val shown = TaskMetrics.show(task.spec.name, metrics)
 
   /** Takes a row in, or keeps it until there is room. From within the default action. */
   def process(row: InternalRow, timestampMs: Long): Unit = {
@@ -61,7 +62,9 @@ private[async] final class AsyncStep(
   def close(): Unit = {
     timers.close()
     try naming(operator.close())
-    finally calls.close()
+    finally
+      try calls.close()
+      finally shown.close()
   }
 }
 

@@ -13,7 +13,7 @@ import org.apache.spark.sql.pillarbox.TaskKills
  * The default action takes an input row; answers, deadlines and retries come as mail. When there is no room
  * for a row, or no row, the default action is suspended and the thread sleeps on the mailbox.
  *
- * @param progress runs when a step may do something again after one had nothing to do
+ * @param onProgress runs when a step may do something again after one had nothing to do
  */
 private final class OperatorDriver(
     task: AsyncIOTaskSpec,
@@ -22,7 +22,7 @@ private final class OperatorDriver(
     lane: TaskLane,
     priority: Int,
     context: TaskContext,
-    progress: Runnable
+    onProgress: Runnable
 ) extends LaneResource {
   private val async: AsyncStep = new AsyncStep(
     task,
@@ -38,6 +38,8 @@ private final class OperatorDriver(
   private var closed = false
 
   input.onProgress(() => if (awaitsInput) resume())
+
+  private val progress = TaskProgress.start(task, context)(async.metrics, async.timers)
 
   /** Opens the function: starts the Python worker, opens its resource. Blocks. */
   def open(): Unit = translating(operator.open())
@@ -60,7 +62,7 @@ private final class OperatorDriver(
   private def resume(): Unit = {
     awaitsInput = false
     action.resume()
-    progress.run()
+    onProgress.run()
   }
 
   private def takeInput(): Unit =
@@ -92,8 +94,10 @@ private final class OperatorDriver(
   override def close(): Unit = if (!closed) {
     closed = true
     val limit = async.calls.limitShare
+    val isDone = isFinished
     try translating(async.close())
     finally {
+      progress.foreach(_.end(isDone))
       TaskMetrics.publish(task.metrics, async.metrics, lane.mailbox.metrics): Unit
       if (limit > 0) task.metrics(AsyncIOMetrics.ConcurrencyNow).set(limit.toDouble)
     }

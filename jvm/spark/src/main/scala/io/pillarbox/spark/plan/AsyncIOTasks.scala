@@ -9,7 +9,7 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.pillarbox.{DriverMessages, MicroBatch, SparkAdapter}
 
 /** Makes the descriptions of an operator's tasks. On the driver, when the operator is about to run. */
-private object AsyncIOTasks {
+private[spark] object AsyncIOTasks {
 
   /**
    * @param rows the columns of the rows that come in
@@ -36,10 +36,13 @@ private object AsyncIOTasks {
     )
   }
 
+  /** Lets tasks reach the driver's part of operators. Before they are made. */
+  def serve(context: SparkContext): Unit =
+    DriverMessages.serve(context, CarryLedger, LeaseLedgers, CallProgress)
+
   /** Returns the key of the limits. If they count more than an executor, the driver lends from now on. */
   private def limitKey(node: AsyncIO, context: SparkContext): String = {
-    if (node.spec.limit.exists(_.scope == LimitScope.Query))
-      DriverMessages.serve(context, CarryLedger, LeaseLedgers)
+    if (node.spec.limit.exists(_.scope == LimitScope.Query)) serve(context)
     CallIdentity.limitKey(node.spec, node.operatorId, context)
   }
 }

@@ -1,7 +1,7 @@
 package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.async.carry._
-import io.pillarbox.spark.async.{AsyncIOMetrics, AsyncIOTaskSpec, CarryOverSpec, LeaseLedgers}
+import io.pillarbox.spark.async.{AsyncIOMetrics, AsyncIOTaskSpec, CarryOverSpec}
 import io.pillarbox.spark.checkpoint._
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
@@ -167,7 +167,7 @@ private[pillarbox] final case class CarryOverExec(
 
   override protected def doExecute(): RDD[InternalRow] = {
     val info = getStateInfo
-    DriverMessages.serve(sparkContext, CarryLedger, LeaseLedgers)
+    AsyncIOTasks.serve(sparkContext)
     val drain = ledger.batchStarts()
     if (feedsStateful && eventTimes.nonEmpty) ledger.write(info.storeVersion, conf.minBatchesToRetain)
     val (known, next) = (ledger, info.storeVersion + 1)

@@ -9,8 +9,9 @@ import scala.util.{Failure, Success}
 
 import org.apache.spark.rpc._
 import org.apache.spark.scheduler.{SparkListener, SparkListenerExecutorRemoved}
+import org.apache.spark.sql.pillarbox.Spark41.StreamExecution
 import org.apache.spark.util.RpcUtils
-import org.apache.spark.{SparkContext, SparkEnv}
+import org.apache.spark.{SparkContext, SparkEnv, TaskContext}
 import org.slf4j.LoggerFactory
 
 /**
@@ -27,25 +28,30 @@ object DriverMessages {
   private final val Close = "close"
   private final val Here = "here"
   private final val Lend = "lend"
+  private final val Report = "report"
+
+  /** The beginning of the tag of an action whose calls are watched; the whole tag names the progress. */
+  private final val Tag = "pillarbox-progress-"
 
   private var served: SparkEnv = _
   private val executors = new ConcurrentHashMap[String, RpcEndpointRef]
 
   /** Lets messages reach `listener`. On the driver, before tasks are made, once for a SparkContext. */
-  def serve(context: SparkContext, listener: Listener, lender: Lender): Unit = synchronized {
-    val env = SparkEnv.get
-    if (served ne env) {
-      served = env
-      executors.clear()
-      env.rpcEnv.setupEndpoint(Driver, new DriverEndpoint(env.rpcEnv, listener, lender))
-      context.addSparkListener(new SparkListener {
-        override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = {
-          executors.remove(removed.executorId)
-          listener.onExecutorLost()
-        }
-      })
+  def serve(context: SparkContext, listener: Listener, lender: Lender, watcher: Watcher): Unit =
+    synchronized {
+      val env = SparkEnv.get
+      if (served ne env) {
+        served = env
+        executors.clear()
+        env.rpcEnv.setupEndpoint(Driver, new DriverEndpoint(env.rpcEnv, listener, lender, watcher))
+        context.addSparkListener(new SparkListener {
+          override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = {
+            executors.remove(removed.executorId)
+            listener.onExecutorLost()
+          }
+        })
+      }
     }
-  }
 
   /** Lets every executor close what it has of a query's run. On the driver. */
   def closeRun(runId: String): Unit = executors.values.asScala.foreach(_.send((Close, runId)))
@@ -97,6 +103,25 @@ object DriverMessages {
       catch { case NonFatal(e) => log.debug("The driver can't be asked for its leave to call", e) }
   }
 
+  /** The progress that watches the action of a task; none of a micro-batch. */
+  def watchedBy(task: TaskContext): Option[String] = for {
+    tags <- Option(task.getLocalProperty(SparkContext.SPARK_JOB_TAGS))
+    if tags.contains(Tag) && task.getLocalProperty(StreamExecution.QUERY_ID_KEY) == null
+    tag <- tags.split(SparkContext.SPARK_JOB_TAGS_SEP).find(_.contains(Tag))
+  } yield tag.substring(tag.indexOf(Tag))
+
+  /**
+   * Reports the figures of a task's calls to a progress, on whose driver `serve` was called. On an executor.
+   * Any thread; does not block.
+   *
+   * @param figures those that the watcher knows
+   */
+  def report(progress: String, operator: String, figures: Array[Long]): Unit = {
+    val env = SparkEnv.get
+    if (env != null)
+      lenderIn(env).foreach(_.send((Report, progress, operator, figures)))(ExecutionContext.parasitic)
+  }
+
   private def lenderIn(env: SparkEnv): Future[RpcEndpointRef] = synchronized {
     if (lender == null || (lenderOf ne env)) {
       lenderOf = env
@@ -123,11 +148,22 @@ object DriverMessages {
     def lend(key: String, process: String, report: Array[Long]): Array[Long]
   }
 
-  private final class DriverEndpoint(override val rpcEnv: RpcEnv, listener: Listener, lender: Lender)
-      extends ThreadSafeRpcEndpoint {
+  /** Hears how calls get on. On the driver, on threads of Spark's RPC. Must not block. */
+  trait Watcher {
+    def onReport(progress: String, operator: String, figures: Array[Long]): Unit
+  }
+
+  private final class DriverEndpoint(
+      override val rpcEnv: RpcEnv,
+      listener: Listener,
+      lender: Lender,
+      watcher: Watcher
+  ) extends ThreadSafeRpcEndpoint {
     override def receive: PartialFunction[Any, Unit] = {
       case (Wake, key: String, version: Long) => listener.onWake(key, version)
       case (Fail, key: String, partition: Int) => listener.onFail(key, partition)
+      case (Report, progress: String, operator: String, figures: Array[Long]) =>
+        watcher.onReport(progress, operator, figures)
       case (Here, id: String, ref: RpcEndpointRef) => executors.put(id, ref): Unit
     }
 
