@@ -1,4 +1,7 @@
-"""Puts the jars that sbt has built into the wheel: one for each line of Spark; and its commit."""
+"""Puts the jars that sbt has built into wheel and sdist, one for each line of Spark; its commit.
+
+A wheel is built from an sdist without a JDK.
+"""
 
 import subprocess
 import tempfile
@@ -13,20 +16,22 @@ class BundledJars(BuildHookInterface):  # type: ignore[type-arg]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Raises ``FileNotFoundError`` if none has been built."""
-        if version == "editable":
+        is_unpacked_sdist = Path(self.root, "PKG-INFO").exists()
+        if version == "editable" or is_unpacked_sdist:
             return
+        package = "src/pillarbox" if self.target_name == "sdist" else "pillarbox"
         folder = Path(self.root).parent / "target"
         jars = sorted(folder.glob(f"pillarbox-spark_*-{self.metadata.version}.jar"))
         if not jars:
             raise FileNotFoundError(
-                f"A wheel needs jars in {folder}: run `make wheel`, which builds them first."
+                f"A wheel or sdist needs jars in {folder}: `make wheel` builds them first."
             )
         for jar in jars:
-            build_data["force_include"][str(jar)] = f"pillarbox/jars/{jar.name}"
+            build_data["force_include"][str(jar)] = f"{package}/jars/{jar.name}"
         if ".dev" in self.metadata.version:
-            self._add_commit(build_data)
+            self._add_commit(build_data, package)
 
-    def _add_commit(self, build_data: dict[str, Any]) -> None:
+    def _add_commit(self, build_data: dict[str, Any], package: str) -> None:
         """Tells development builds of one version apart, where the sources are a checkout."""
         command = ["git", "rev-parse", "--short=12", "HEAD"]
         try:
@@ -36,9 +41,9 @@ class BundledJars(BuildHookInterface):  # type: ignore[type-arg]
         self._folder = tempfile.TemporaryDirectory()
         commit = Path(self._folder.name, "_commit.txt")
         commit.write_bytes(told.stdout)
-        build_data["force_include"][str(commit)] = "pillarbox/_commit.txt"
+        build_data["force_include"][str(commit)] = f"{package}/_commit.txt"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Deletes what is in the wheel now."""
+        """Deletes what is in the archive now."""
         if hasattr(self, "_folder"):
             self._folder.cleanup()

@@ -22,6 +22,11 @@ os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executa
 
 os.environ["JDK_JAVA_OPTIONS"] = java_options(Path(sys.prefix))
 
+# Where workers of the session find the module of their daemon.
+DAEMON = Path(__file__).parent / "daemon/preloading_daemon.py"
+PYTHONPATH = [str(DAEMON.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+os.environ["PYTHONPATH"] = os.pathsep.join(PYTHONPATH)
+
 # Shared with the JVM's tests.
 FILES = Path(__file__).parents[1] / "jvm/spark/java/io/pillarbox/files/LocalFilesInProcess.java"
 
@@ -29,40 +34,46 @@ FILES = Path(__file__).parents[1] / "jvm/spark/java/io/pillarbox/files/LocalFile
 # The modules that take longest come first, the longest of them at the front: so that both processes
 # of xdist end at about one time. Some are long in the whole suite only.
 LONG = (
-    "test_exactly_once",
     "test_carry_over_spark",
-    "test_connect_server",
-    "test_async_functions_spark",
-    "test_carry_over_kills",
+    "test_exactly_once",
     "test_async_io",
-    "test_random_programs_spark",
+    "test_connect_server",
     "test_failure_of_spark",
+    "test_async_functions_spark",
     "test_checkpoints_spark",
-    "test_bad_input_spark",
-    "test_configure_spark",
     "test_task_retries",
-    "test_journal_spark",
-    "test_standalone_cluster",
-    "test_async_io_spark_deployments",
-    "test_stored_checkpoints",
+    "test_random_programs_spark",
+    "test_configure_spark",
+    "test_call_ids_spark",
+    "test_untimed_state_spark",
     "test_initial_state",
     "test_odd_calls_spark",
-    "test_call_ids_spark",
-    "test_order_spark",
-    "test_untimed_state_spark",
-    "test_order_edges_spark",
-    "test_nulls_spark",
     "test_async_io_spark_limits",
+    "test_docs",
+    "test_journal_spark",
+    "test_order_spark",
+    "test_spark_connect",
+    "test_stored_checkpoints",
+    "test_bad_input_spark",
+    "test_async_io_spark_streaming",
+    "test_restart_changes",
+    "test_order_edges_spark",
+    "test_process",
+    "test_nulls_spark",
+    "test_late_rows_spark",
+    "test_async_io_spark_ending",
+    "test_real_time_spark",
+    "test_time_zones_spark",
+    "test_jvm_function",
+    "test_carry_over_kills",
+    "test_standalone_cluster",
+    "test_async_io_spark_deployments",
     "test_carry_over_masters",
     "test_flight_weather",
     "test_journal_cluster",
     "test_limits_cluster",
     "test_flight_rotation",
     "test_speculation",
-    "test_jvm_function",
-    "test_docs",
-    "test_spark_connect",
-    "test_restart_changes",
 )
 
 
@@ -95,6 +106,7 @@ CHEAP = {
     "test_configure",
     "test_connect_server",
     "test_ddl",
+    "test_tagged_union",
     "test_docs",
     "test_flight_rotation",
     "test_flight_weather",
@@ -129,6 +141,8 @@ CONNECT = SMOKE | {
     "test_random_programs_spark",
     "test_scan_spark",
     "test_state_types_spark",
+    "test_tagged_union",
+    "test_tagged_union_spark",
     "test_types_round_trip",
 }
 LINES = CONNECT | {
@@ -214,6 +228,7 @@ def spark(
         .config("spark.sql.session.timeZone", "America/New_York")
         .config("spark.sql.timeType.enabled", "true")
         .config("spark.jars", str(files))
+        .config("spark.python.daemon.module", DAEMON.stem)
     )
     with warnings.catch_warnings():
         # PySpark hands the settings of the server that it started to the session once more.

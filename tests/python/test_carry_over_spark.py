@@ -356,7 +356,8 @@ async def slowly(row: Any) -> int:
     return int(row.id) * 2
 
 
-@pytest.mark.parametrize("ordered", [False, True])
+# Without order they are so by day in test_exactly_once, whatever is killed.
+@pytest.mark.parametrize("ordered", [pytest.param(False, marks=pytest.mark.whole), True])
 def test_windows_after_it_are_those_of_a_batch(
     spark: SparkSession, tmp_path: Path, ordered: bool
 ) -> None:

@@ -27,7 +27,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 LIMIT_S = 60
 
-# By day on one engine: other tests here show the same of engine="python".
+# By day on one engine: other tests, here or without Spark, show the same of engine="python".
 JVM_BY_DAY = pytest.mark.parametrize(
     "engine", ["jvm", pytest.param("python", marks=pytest.mark.whole)]
 )
@@ -111,8 +111,17 @@ def with_keyed(what: Callable[..., Any]) -> Build:
     )
 
 
-def test_a_users_exception_in_a_call(spark: SparkSession, engine: str, tmp_path: Path) -> None:
-    seen = Seen(spark, tmp_path, with_async(engine, refuses_three))
+@pytest.fixture(scope="module", params=["python", "jvm"])
+def refused(
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Seen]:
+    """The engine, and what is seen of a call that fails."""
+    build = with_async(request.param, refuses_three)
+    return request.param, Seen(spark, tmp_path_factory.mktemp("refused"), build)
+
+
+def test_a_users_exception_in_a_call(refused: tuple[str, Seen]) -> None:
+    _, seen = refused
     for found in seen.failures().values():
         assert type(found) is pb.CallFailed
         assert (found.condition, found.operator) == ("ASYNC_CALL_FAILED", "async_io(refuses_three)")
@@ -127,6 +136,10 @@ def test_a_users_exception_in_a_call(spark: SparkSession, engine: str, tmp_path:
             "[ASYNC_CALL_FAILED] async_io(refuses_three): The call failed after 1 attempt in "
         )
         assert "for the row (id=3) with LookupError: no such thing:\n3." in str(found)
+
+
+def test_the_users_message_stands_once(refused: tuple[str, Seen]) -> None:
+    _, seen = refused
     for error in seen.errors.values():
         # In the line of what failed, and where the traceback ends. Connect's client adds the stack
         # of the server, which begins with the text again.
@@ -136,18 +149,16 @@ def test_a_users_exception_in_a_call(spark: SparkSession, engine: str, tmp_path:
         assert told.count("pillarbox-failure ") == 1
 
 
-def test_the_condition_is_ours_where_spark_lets_it_be(
-    spark: SparkSession, engine: str, tmp_path: Path
-) -> None:
-    errors = Seen(spark, tmp_path, with_async(engine, refuses_three)).errors
+def test_the_condition_is_ours_where_spark_lets_it_be(refused: tuple[str, Seen]) -> None:
+    engine, seen = refused
     ours = {"jvm": "ASYNC_CALL_FAILED", "python": "PYTHON_EXCEPTION"}
-    assert errors["batch"].getCondition() == ours[engine]
-    assert errors["awaitTermination"].getCondition() == "STREAM_FAILED"
-    for error in errors.values():
+    assert seen.errors["batch"].getCondition() == ours[engine]
+    assert seen.errors["awaitTermination"].getCondition() == "STREAM_FAILED"
+    for error in seen.errors.values():
         told = str(error)
         assert "[ASYNC_CALL_FAILED] async_io(refuses_three): The call failed" in told, told
     if engine == "jvm":
-        assert str(errors["batch"]).startswith("[ASYNC_CALL_FAILED] ")
+        assert str(seen.errors["batch"]).startswith("[ASYNC_CALL_FAILED] ")
 
 
 def test_both_engines_tell_the_same_of_a_row_of_every_kind(spark: SparkSession) -> None:
@@ -197,6 +208,7 @@ def test_a_deadline(spark: SparkSession, engine: str) -> None:
         assert "timeout: " in (found.message or "")
 
 
+@JVM_BY_DAY
 def test_the_error_column_and_failure_of_have_one_vocabulary(
     spark: SparkSession, engine: str
 ) -> None:
@@ -262,6 +274,7 @@ def test_an_exit_a_resource_and_a_loop_that_hangs(spark: SparkSession, engine: s
         assert message in found.traceback
 
 
+@JVM_BY_DAY
 def test_an_event_loop_that_hangs(
     spark: SparkSession, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

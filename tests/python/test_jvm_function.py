@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
 import pillarbox as pb
 from java_jars import compiled
-from spark_apps import run_app
+from spark_support import by_value
 
-# The application below is sent as text; this name is its own.
-build: Any = None
+by_value(__name__)
 
 SOURCES = {
     "Price": """
@@ -256,9 +258,7 @@ def users_jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compiled(tmp_path_factory.mktemp("java"), "acme.jar", SOURCES)
 
 
-def calls_java(jar):  # type: ignore[no-untyped-def]
-    settings = {"spark.master": "local[2]", "spark.jars": jar}
-    spark = pb.configure(build(settings)).getOrCreate()
+def calls_java(spark):  # type: ignore[no-untyped-def]
     rows = spark.range(0, 40, 1, 2)
 
     def call(class_name, options=None, **more):
@@ -379,8 +379,13 @@ def calls_java(jar):  # type: ignore[no-untyped-def]
 
 
 @pytest.fixture(scope="module")
-def answers(users_jar: Path) -> Any:
-    return run_app(calls_java, str(users_jar))
+def answers(spark: SparkSession, users_jar: Path) -> Any:
+    """The jar comes to the loader of what was submitted, which executors of this JVM look into;
+    ``test_configure_spark`` has one that comes by ``spark.jars``."""
+    java: Any = SparkContext._active_spark_context._jvm.java
+    url = java.io.File(str(users_jar)).toURI().toURL()
+    java.lang.Thread.currentThread().getContextClassLoader().addURL(url)
+    return json.loads(json.dumps(calls_java(spark)))
 
 
 def test_a_java_class_answers_on_threads_of_its_own_with_options_and_retries(answers: Any) -> None:

@@ -1,10 +1,12 @@
 """The package as executors see it."""
 
+import email
 import importlib
 import os
 import re
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -101,10 +103,22 @@ def test_the_lines_of_spark_are_those_of_the_build_and_of_the_requirements():
     assert '"pyspark>=4.0,<4.4"' in (ROOT / "python" / "pyproject.toml").read_text()
 
 
-def test_the_wheel_holds_a_jar_for_each_line_that_was_built_with_the_workers_sources(tmp_path):
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
-    subprocess.run(command, cwd=SOURCES.parent, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("*.whl")
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """Of this checkout."""
+    return built("wheel", SOURCES.parent, tmp_path_factory.mktemp("dist"))
+
+
+def built(target, project, folder):
+    command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(folder)]
+    subprocess.run(command, cwd=project, check=True, capture_output=True)
+    (archive,) = folder.iterdir()
+    return archive
+
+
+def test_the_wheel_holds_a_jar_for_each_line_that_was_built_with_the_workers_sources(
+    wheel, tmp_path
+):
     with zipfile.ZipFile(wheel) as archive:
         jars = [name for name in archive.namelist() if name.endswith(".jar")]
         name = f"pillarbox/jars/pillarbox-spark_{installed()}-{pb.__version__}.jar"
@@ -117,6 +131,38 @@ def test_the_wheel_holds_a_jar_for_each_line_that_was_built_with_the_workers_sou
             assert archive.read("pillarbox/_commit.txt") == head.stdout
     with zipfile.ZipFile(tmp_path / name) as jar:
         assert "pyspark_pillarbox.py" in jar.namelist()
+
+
+def test_an_sdist_away_from_the_checkout_builds_the_same_wheel(wheel, tmp_path):
+    sdist = built("sdist", SOURCES.parent, tmp_path / "dist")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    project = tmp_path / sdist.name.removesuffix(".tar.gz")
+    assert contents(built("wheel", project, tmp_path / "wheel")) == contents(wheel)
+
+
+def contents(wheel):
+    """Path and checksum of each file but the list of them, which has their order."""
+    with zipfile.ZipFile(wheel) as archive:
+        files = archive.infolist()
+    return {file.filename: file.CRC for file in files if not file.filename.endswith("/RECORD")}
+
+
+def test_the_wheel_says_what_it_is_and_carries_the_licence(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        (info,) = {name.split("/")[0] for name in archive.namelist() if ".dist-info/" in name}
+        told = email.message_from_bytes(archive.read(f"{info}/METADATA"))
+        licence = archive.read(f"{info}/licenses/LICENSE")
+    assert licence == (ROOT / "LICENSE").read_bytes()
+    assert told["License-Expression"] == "Apache-2.0"
+    assert told["Description-Content-Type"] == "text/markdown"
+    # The page of an index has no folder that a relative link could lead to.
+    assert "](docs" not in told.get_payload()
+    pythons = [one.rpartition(" :: ")[2] for one in told.get_all("Classifier") if " :: 3." in one]
+    assert told["Requires-Python"] == f">={pythons[0]}"
+    size = int(re.search(r"The wheel \((\d+) MB\)", told.get_payload()).group(1))
+    if all(f"spark_{line}-" in str(contents(wheel)) for line in SUPPORTED):
+        assert abs(wheel.stat().st_size / 1e6 - size) < 1
 
 
 INSTALL = re.compile(r"make wheel LINES=(\S+)(?: && |\n)pip install (.+)")
@@ -132,17 +178,7 @@ def test_the_docs_install_one_line_of_spark_with_its_jar():
 @pytest.mark.whole
 def test_what_the_readme_installs_finds_its_jar(tmp_path):
     _, packages = INSTALL.search((ROOT / "README.md").read_text()).groups()
-    build = [
-        sys.executable,
-        "-m",
-        "hatchling",
-        "build",
-        "-t",
-        "wheel",
-        "-d",
-        str(tmp_path / "dist"),
-    ]
-    subprocess.run(build, cwd=SOURCES.parent, check=True, capture_output=True)
+    built("wheel", SOURCES.parent, tmp_path / "dist")
     subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "env")], check=True)
     binaries = tmp_path / "env" / "bin"
     command = f"{binaries}/pip install -q {packages}"

@@ -36,6 +36,7 @@ from ._driver.progress import progress
 from ._driver.read_offsets import read_offsets
 from ._driver.read_state import read_state
 from ._driver.scan import scan
+from ._driver.tagged_union import tagged_union
 from ._keyed.aggregate import AggregateFunction
 from ._keyed.arrow import ArrowContext, ArrowState
 from ._keyed.function import (
@@ -136,6 +137,7 @@ __all__ = [
     "read_state",
     "scan",
     "side_output",
+    "tagged_union",
     "transient",
 ]
 

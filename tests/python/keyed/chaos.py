@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
@@ -54,6 +54,31 @@ def write_input(folder: Path, files: int, seed: int = 1) -> None:
         path = folder / f"{number:04}.json"
         path.write_text("".join(json.dumps(one) + "\n" for one in batch))
         os.utime(path, (1_000_000 + number * 10, 1_000_000 + number * 10))
+
+
+def carried(folder: Path, after: str) -> list[list[Any]]:
+    """What the calls with carry-over give for the files of a folder: "rows", or "windows" of them.
+
+    Windows have five seconds; the last row is so far ahead that all but its own are closed.
+    """
+    lines = [line for file in folder.iterdir() for line in file.read_text().splitlines()]
+    rows = [json.loads(line) for line in lines]
+    if after == "rows":
+        return [[row["k"], row["what"], row["seq"], f"{row['k']} {row['v']}"] for row in rows]
+    windows = defaultdict(list)
+    for row in rows:
+        number = (datetime.fromisoformat(row["ts"]) - EPOCH) // timedelta(seconds=5)
+        windows[number, row["k"]].append(row)
+    del windows[max(windows)]
+    return [
+        [
+            key,
+            max(row["what"] for row in of),
+            sum(row["seq"] for row in of),
+            f"{EPOCH + number * timedelta(seconds=5):%Y-%m-%d %H:%M:%S} {len(of)}",
+        ]
+        for (number, key), of in windows.items()
+    ]
 
 
 @dataclass(frozen=True)
@@ -159,7 +184,7 @@ class Chaos:
             )  # fmt: skip
 
     def strike(self, app: subprocess.Popen[str], kind: str) -> subprocess.Popen[str]:
-        """Kills one; the application that runs afterwards."""
+        """Kills one, or all Python workers; the application that runs afterwards."""
         self.note(f"kill {sum(self.done.values()) + 1}: {kind}")
         if kind in ("task", "job"):
             self.command(app, kind)
@@ -174,7 +199,10 @@ class Chaos:
             app = self.start()
         else:
             victims = self.victims(app, kind)
-            kill(random.Random(self.seed + sum(self.done.values())).choice(victims).pid)
+            if kind != "workers":
+                victims = [random.Random(self.seed + sum(self.done.values())).choice(victims)]
+            for one in victims:
+                kill(one.pid)
         self.done[kind] += 1
         return app
 
@@ -203,7 +231,7 @@ class Chaos:
                 for one in processes
                 if (
                     one.parent in daemons
-                    if kind == "worker"
+                    if kind in ("worker", "workers")
                     else "CoarseGrainedExecutor" in one.command
                 )
             ]

@@ -6,6 +6,10 @@ every run, and nothing that it puts out tells the wall clock: every run must end
 Reads commands on its standard input (``task``: kill a running task; ``job``: cancel the jobs that
 run, which fails the query; it is started again), and leaves the rows of the sink in a file. Tells
 on standard error what it killed and why the query failed.
+
+A setting ``beside`` makes a second query over the same files, with what it has in the place of the
+first one's settings. Files are handed out to the first, and come to the second whatever it has in
+flight.
 """
 
 from __future__ import annotations
@@ -165,7 +169,8 @@ def start(spark: SparkSession, settings: dict[str, Any]) -> Any:
     """
     folder = settings["folder"]
     rows = spark.readStream.schema(INPUT).option("maxFilesPerTrigger", 1)
-    writer = processed(rows.json(f"{folder}/in"), settings).writeStream.option(
+    given = settings.get("given", f"{folder}/in")
+    writer = processed(rows.json(given), settings).writeStream.option(
         "checkpointLocation", settings.get("checkpoint", f"{folder}/checkpoint")
     )
     if settings["conf"].get("spark.sql.streaming.stateStore.checkpointFormatVersion") != "2":
@@ -175,6 +180,15 @@ def start(spark: SparkSession, settings: dict[str, Any]) -> Any:
         batch.write.mode("overwrite").json(f"{folder}/out/batch-{number}")
 
     return writer.foreachBatch(overwrite).start()
+
+
+def parts_of(settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """The settings of each query, those first that files are handed out to."""
+    if "beside" not in settings:
+        return [settings]
+    folder = settings["folder"]
+    other = {"folder": f"{folder}/beside", "given": f"{folder}/in", **settings["beside"]}
+    return [settings, {**settings, **other}]
 
 
 def process_all(query: Any, settings: dict[str, Any]) -> None:
@@ -208,11 +222,15 @@ def run(spark: SparkSession, settings: dict[str, Any]) -> list[list[Any]]:
     """Processes all, starting again whenever the query fails; all that is in the sink then."""
     failures = 0
     os.makedirs(f"{settings['folder']}/in", exist_ok=True)
+    parts = parts_of(settings)
     while True:
-        query = None
+        queries: list[Any] = []
         try:
-            query = start(spark, settings)
-            process_all(query, settings)
+            for part in parts:
+                queries.append(start(spark, part))
+            process_all(queries[0], settings)
+            for query in queries:
+                query.processAllAvailable()
             break
         except Exception as problem:
             failures += 1
@@ -220,12 +238,12 @@ def run(spark: SparkSession, settings: dict[str, Any]) -> list[list[Any]]:
             if failures > settings["restarts"]:
                 raise
         finally:
-            if query is not None:
+            for query in queries:
                 query.stop()
     with Orders.lock:
         Orders.over = True
     nothing_is_left(spark)
-    return sink(spark, settings)
+    return [row for part in parts for row in sink(spark, part)]
 
 
 def undisturbed(spark: SparkSession, settings: dict[str, Any]) -> list[list[Any]]:

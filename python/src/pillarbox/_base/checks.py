@@ -65,12 +65,12 @@ def check_flag(option: str, value: object) -> None:
     check(isinstance(value, bool), option, "True or False", value, True)
 
 
-def check_frame(value: object) -> None:
-    """Accept a DataFrame of Spark as the option ``df``."""
+def check_frame(value: object, option: str = "df") -> None:
+    """Accept a DataFrame of Spark."""
     from pyspark.sql import DataFrame
 
     is_one = isinstance(value, DataFrame)
-    check(is_one, "df", "a DataFrame of Spark", value, 'spark.table("items")')
+    check(is_one, option, "a DataFrame of Spark", value, 'spark.table("items")')
 
 
 def check_name(option: str, value: object, example: str, expected: str = "a name") -> None:

@@ -153,6 +153,7 @@ WORDS: dict[str, dict[str, str]] = {
         **_words({"schema": "input", "Give the rows to run(rows).": "df rows"}),
     },
     "scan": _KEYED | _SCAN,
+    "tagged_union": _KEY | _words({"timestamp, the name of a column": "event_time time at"}),
     "read_offsets": _words(
         {
             "batch_id: the offsets after that micro-batch": "version",

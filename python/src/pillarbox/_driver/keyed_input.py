@@ -12,6 +12,7 @@ from .._arrow.schema import claim, find_column, is_case_sensitive, parse_returns
 from .._base.checks import check_flag, check_frame, check_name, column_names, needs_other
 from .._keyed.input_columns import check_comparable, check_timestamp
 from .._keyed.output import LATE, TAG, OnLate, check_on_late, check_tag, wire_schema
+from .._keyed.tagged import union_time
 from ..errors import error
 from ..options import Backend, StateBackend, as_backend
 from .keys import key_columns
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TIMES = (TimestampType, TimestampNTZType)
-_WATERMARK = "spark.watermarkDelayMs"
+WATERMARK = "spark.watermarkDelayMs"
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ class KeyedOptions:
 class KeyedInput:
     """The options, with names resolved as Spark resolves them.
 
-    ``timestamp`` is None unless it was named: the JVM itself finds the watermark's column.
+    ``timestamp`` is None unless it was named: the JVM itself finds the watermark's column, or the
+    time of a tagged union.
     """
 
     options: KeyedOptions
@@ -81,7 +83,7 @@ class KeyedInput:
 
 
 def _unmarked(field: StructField) -> StructField:
-    metadata = {key: value for key, value in field.metadata.items() if key != _WATERMARK}
+    metadata = {key: value for key, value in field.metadata.items() if key != WATERMARK}
     return StructField(field.name, field.dataType, field.nullable, metadata)
 
 
@@ -96,7 +98,7 @@ def check_input(df: DataFrame, options: KeyedOptions) -> KeyedInput:
     order = [find_column(schema, name, "order_by", sensitive) for name in order_by]
     for column in order:
         check_comparable(column, "order_by")
-    marked = [field for field in schema.fields if _WATERMARK in field.metadata]
+    marked = [field for field in schema.fields if WATERMARK in field.metadata]
     timestamp = None
     if options.timestamp is not None:
         timestamp = find_column(schema, options.timestamp, "timestamp", sensitive)
@@ -104,7 +106,8 @@ def check_input(df: DataFrame, options: KeyedOptions) -> KeyedInput:
     if options.time_sorted:
         # A column of windows has a watermark too, but is no time.
         event_time = next((field for field in marked if isinstance(field.dataType, TIMES)), None)
-        _check_time_sorted(timestamp or event_time, marked if df.isStreaming else None)
+        time = timestamp or event_time or union_time(schema)
+        _check_time_sorted(time, marked if df.isStreaming else None)
     if options.on_late != "drop" and df.isStreaming and not marked:
         condition = "on a stream whose columns have no watermark"
         advice = "Call df.withWatermark(column, delay) before, and keep the column."

@@ -22,6 +22,7 @@ from .._keyed.methods import check_methods
 from .._keyed.output import LATE, OnLate, check_on_late, check_tag, row_acceptor, without_none
 from .._keyed.runtime import KeyedRuntime
 from .._keyed.surface import Timer
+from .._keyed.tagged import union_time
 from .._keyed.timers import epoch_ms
 from .._keyed_async.options import CallOptions, KeyedCalls
 from .._keyed_async.runtime import AsyncKeyedRuntime
@@ -58,8 +59,10 @@ class Harness:
         calls = None if given is None else given.calls(type(function).__name__, output)
         self._accept_output = row_acceptor(output if calls is None else calls.output, Place())
         self._key_of = _key_reader(columns, column_names("by", by))
+        if timestamp is None and (time := union_time(columns)) is not None:
+            timestamp = time.name
         self._time_of = timestamp_reader(columns, timestamp, time_sorted)
-        self._order = order_key(columns, order_by)
+        self._order = order_key(columns, order_by, None if time_sorted else timestamp)
         self._sorted = time_sorted
         sides = side_outputs or {}
         for tag in sides:

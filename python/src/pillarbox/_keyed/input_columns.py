@@ -12,6 +12,7 @@ from .._arrow.schema import find_column
 from .._base.checks import column_names
 from .._base.values import shown_value
 from ..errors import error
+from .tagged import union_place
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _EPOCH_NTZ = datetime(1970, 1, 1)
@@ -72,16 +73,26 @@ def _micros(data_type: t.DataType) -> Callable[[Any], int]:
 
 
 def order_key(
-    columns: t.StructType, order_by: str | Sequence[str] | None
+    columns: t.StructType, order_by: str | Sequence[str] | None, timestamp: str | None = None
 ) -> Callable[[Any], Any] | None:
-    """Return a sort key over rows: ascending, nulls first and NaN last, as in Spark."""
-    if order_by is None:
+    """Return a sort key over rows: ascending, nulls first and NaN last, as in Spark.
+
+    Rows of a tagged union are sorted by ``timestamp`` if ``order_by`` is None, and then by input.
+    """
+    place = union_place(columns)
+    if order_by is None and place is None:
         return None
-    names = column_names("order_by", order_by)
+    default = () if timestamp is None else (timestamp,)
+    names = default if order_by is None else column_names("order_by", order_by)
     for name in names:
         check_comparable(find_column(columns, name, "order_by"), "order_by")
     positions = list(map(columns.names.index, names))
-    return lambda row: tuple(_comparable(row[position]) for position in positions)
+
+    def key(row: Any) -> tuple[Any, ...]:
+        values = tuple(_comparable(row[position]) for position in positions)
+        return values if place is None else (*values, place(row))
+
+    return key
 
 
 def _comparable(value: Any) -> tuple[Any, ...]:

@@ -30,9 +30,8 @@ RESERVED_TAGS = (MAIN, LATE, "error")
 SIDE_OUTPUT = "pillarbox.side_output"
 
 
-def check_tag(tag: object) -> None:
-    """Raise ``InvalidOption`` for a value that can't be the tag of a user's side output."""
-    option = "a tag of side_outputs"
+def check_tag(tag: object, option: str = "a tag of side_outputs") -> None:
+    """Raise ``InvalidOption`` for a value that can't be a user's tag."""
     check_name(option, tag, "bad")
     reserved = ", ".join(RESERVED_TAGS)
     check(tag not in RESERVED_TAGS, option, f"another one than {reserved}", tag, '"bad"')

@@ -3,6 +3,8 @@ package io.pillarbox.spark.keyed
 import scala.util.Random
 
 import org.apache.spark.sql.Row
+import org.apache.spark.sql.functions.{col, element_at, typedLit}
+import org.apache.spark.sql.types.MetadataBuilder
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Time-sorted input: the same rows come out of a batch and of any cutting into micro-batches. */
@@ -80,6 +82,24 @@ class TimeSortedSuite extends AnyFunSuite with KeyedFixture {
     val events = Random.shuffle((1 to 50).map(i => Event((i % 3).toString, i.toLong, 0)))
     val rows = process(frame(events), Spec(orderBy = Seq("v"))).collect().groupBy(_.getString(0)).values
     assert(rows.forall(ofKey => ofKey.map(_.getLong(3)).toSeq == ofKey.map(_.getLong(3)).sorted.toSeq))
+  }
+
+  test("rows of a tagged union come by time, or as order_by says, and then in the order of its inputs") {
+    val tags = Array("rates", "orders", "control")
+    val marks = new MetadataBuilder().putStringArray("pillarbox.tags", tags).build()
+    val isTime = new MetadataBuilder().putBoolean("pillarbox.time", value = true).build()
+    // The value is the place in the order: by time, and then by input.
+    val events = Random.shuffle((0 until 60).map { i =>
+      val (place, time) = (i % 3, i % 5)
+      Event((i % 2).toString, 10L * time + place, 1000L + time)
+    })
+    val tag = element_at(typedLit(tags), (col("v") % 10 + 1).cast("int"))
+    val union = frame(events).select(col("k"), col("v"), col("ts").as("ts", isTime), tag.as("tag", marks))
+    Seq(Spec(), Spec(orderBy = Seq("ts")), Spec(timeSorted = true), Spec(inputs = Seq("k", "v"))).foreach {
+      spec =>
+        val rows = process(union, spec).collect().groupBy(_.getString(0)).values
+        assert(rows.forall(ofKey => ofKey.map(_.getLong(3)).toSeq == ofKey.map(_.getLong(3)).sorted.toSeq))
+    }
   }
 
   private def cutsOf(events: Seq[Event], size: Int): Seq[Seq[Event]] =

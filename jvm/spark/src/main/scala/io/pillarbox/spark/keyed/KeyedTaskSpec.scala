@@ -33,7 +33,7 @@ private[pillarbox] final case class KeyedTaskSpec(
     columns: Seq[Attribute],
     keys: Seq[Attribute],
     timestamp: Option[Attribute],
-    orderBy: Seq[Attribute],
+    orderBy: Seq[Expression],
     isBatch: Boolean,
     hasWatermark: Boolean,
     lateWatermark: Long,

@@ -19,11 +19,21 @@ private[pillarbox] final class KeyedPlanner(
   import KeyedPlanner._
 
   private val keys = spec.by.map(SparkAdapter.resolve(df, _))
-  private val orderBy = spec.orderBy.map(SparkAdapter.resolve(df, _))
   private val analyzed = SparkAdapter.analyzedPlan(df)
   private val hasWatermark = analyzed.isStreaming && analyzed.exists(_.isInstanceOf[EventTimeWatermark])
   private val timestamp =
-    spec.timestamp.map(SparkAdapter.resolve(df, _)).orElse(analyzed.output.find(isEventTime))
+    spec.timestamp
+      .map(SparkAdapter.resolve(df, _))
+      .orElse(analyzed.output.find(isEventTime))
+      .orElse(TaggedUnion.time(analyzed.output))
+
+  /** Rows of a tagged union come by time unless another order is given, and then in the order of inputs. */
+  private val orderBy: Seq[Expression] = {
+    val asked = spec.orderBy.map(SparkAdapter.resolve(df, _))
+    val place = TaggedUnion.place(analyzed.output)
+    val time = timestamp.filter(_ => place.isDefined && asked.isEmpty && !spec.timeSorted)
+    asked ++ time ++ place
+  }
 
   // Python refuses all other unfit inputs, but does not know all collations.
   keys.filterNot(key => SparkAdapter.isBinaryStable(key.dataType)).foreach { key =>

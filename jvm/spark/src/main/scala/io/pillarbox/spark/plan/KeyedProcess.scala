@@ -30,7 +30,7 @@ private[pillarbox] final case class KeyedProcess(
     computed: Seq[Expression],
     keys: Seq[Attribute],
     timestamp: Option[Attribute],
-    orderBy: Seq[Attribute],
+    orderBy: Seq[Expression],
     results: Seq[Attribute],
     batchTime: Expression,
     lateMark: Option[Attribute],
