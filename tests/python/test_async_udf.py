@@ -16,7 +16,14 @@ from typing import Any
 
 import pytest
 from pyspark import cloudpickle
-from pyspark.sql.types import DoubleType, LongType, StringType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructType,
+)
 
 import pillarbox as pb
 from pillarbox._arrow.schema import ERROR_TYPE
@@ -67,6 +74,13 @@ def test_the_type_is_told_by_returns_or_by_the_annotation() -> None:
         assert pb.async_udf(bare, returns=given).returnType == data_type
     assert pb.async_udf(place).returnType.simpleString() == "struct<name:string,at:array<double>>"
     assert pb.async_udf(functools.partial(score)).returnType == DoubleType()
+
+    async def scores(texts: list[str]) -> list[float | None]: ...
+
+    assert pb.async_udf(scores, batch_size=8).returnType == DoubleType()
+    assert pb.async_udf(bare, batch_size=8, returns="array<int>").returnType == ArrayType(
+        IntegerType()
+    )
     failed = pb.async_udf(score, on_error="column").returnType
     assert failed == StructType().add("value", DoubleType()).add("error", ERROR_TYPE)
 
@@ -85,6 +99,13 @@ def test_the_type_is_told_by_returns_or_by_the_annotation() -> None:
         (lambda: pb.async_udf(score, engine="python"), r"engine.*needs the jar"),
         (lambda: pb.async_udf(score, ordered=False), r"ordered.*Rows keep their order"),
         (lambda: pb.async_udf(score, max_retries=3), r"retry=pb.Retry"),
+        (lambda: pb.async_udf(score, journal_ttl="1 day"), r"journal=pb.Journal\(path, ttl="),
+        (lambda: pb.async_udf(score, call_key="a"), r"With a journal the arguments name a call"),
+        (lambda: pb.async_udf(score, journal="/answers"), r"JOURNAL_WITHOUT_NAME.*score"),
+        (lambda: pb.async_udf(score, journal=3, name="s"), r"journal.*3"),
+        (lambda: pb.async_udf(score, batch_size=0), r"batch_size.*0"),
+        (lambda: pb.async_udf(score, batch_size=9, capacity=8), r"batch_size.*at most capacity"),
+        (lambda: pb.async_udf(score, batch_size=8), r"RETURNS_MISSING.*result is a list.*float"),
         (lambda: pb.async_udf(score, on_error=pb.ErrorColumn("value")), r"on_error"),
         (lambda: pb.async_udf(score, limit=pb.Limit(concurrency=1, scope="key")), r"by"),
         (lambda: pb.async_udf(score)(1, 2), r"WRONG_ARGUMENTS.*score\(column 1, column 2\)"),

@@ -198,6 +198,67 @@ def test_equal_arguments_in_flight_share_a_call(spark: SparkSession, log: CallLo
     assert len(keys(log)) <= 4
 
 
+def test_with_batch_size_a_call_gets_a_list_of_each_column(
+    spark: SparkSession, log: CallLog
+) -> None:
+    async def added(xs: list[int], ys: list[int | None]) -> list[int | None]:
+        log.write("start", key=len(xs))
+        assert isinstance(xs, list)
+        return [None if y is None else x + y for x, y in zip(xs, ys, strict=True)]
+
+    def in_threads(xs: list[int]) -> list[int]:
+        return [10 * x for x in xs]
+
+    rows = spark.range(0, 20, 1, 1).withColumn("y", F.when(F.col("id") != 3, F.col("id") + 1))
+    batch = pb.BatchSize(8, wait="10 seconds")
+    plus, ten = pb.async_udf(added, batch_size=batch), pb.async_udf(in_threads, batch_size=3)
+    found = rows.select(plus("id", ys="y").alias("s"), ten("id").alias("t")).collect()
+    assert found == [Row(s=None if i == 3 else 2 * i + 1, t=10 * i) for i in range(20)]
+    assert sorted(keys(log)) == [4, 8, 8]
+    short = pb.async_udf(lambda xs: xs[1:], returns="long", batch_size=5, name="short")
+    with pytest.raises(Exception, match=r"async_udf\(short\)"):
+        rows.select(short("id")).collect()
+
+
+def test_a_journal_keeps_answers_however_the_call_is_written(
+    spark: SparkSession, log: CallLog, tmp_path: Path
+) -> None:
+    kept = pb.Journal(tmp_path / "journal", ttl="1 day")
+    score = logged(log, journal=kept, name="score")
+    rows = spark.range(0, 6, 1, 2)
+    expected = [(10 * i,) for i in range(6)]
+    assert rows.select(score("id")).collect() == expected
+    # Other columns, expressions, queries and objects; in the function's own terms the same calls.
+    again = logged(log, journal=kept, name="score")
+    again.register(spark, "pb_kept")
+    assert rows.toDF("other").select(again("other")).collect() == expected
+    assert rows.select(again(F.col("id") + 1 - 1).alias("s")).collect() == expected
+    assert spark.sql("SELECT pb_kept(id * 1) FROM range(6) WHERE pb_kept(id) >= 0").count() == 6
+    assert keys(log) == list(range(6))
+    ids = {event["call_id"] for event in log.events("start")}
+    assert len(ids) == 6
+    assert all(re.fullmatch("[0-9a-f]{32}", one) for one in ids)
+    assert rows.select(again(F.col("id").cast("int"))).collect() == expected
+    newer = logged(log, journal=pb.Journal(kept.path, version="2"), name="score")
+    assert rows.select(newer("id")).collect() == expected
+    assert len(keys(log)) == 18
+
+
+def test_a_journal_in_the_checkpoint_is_for_streams(
+    spark: SparkSession, log: CallLog, tmp_path: Path
+) -> None:
+    score = logged(log, journal=True, name="score")
+    with pytest.raises(Exception, match="journal=True is for streaming queries"):
+        spark.range(1).select(score("id")).collect()
+    source, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+    spark.range(3).coalesce(1).write.parquet(str(source))
+    query = spark.readStream.schema("id long").parquet(str(source)).select(score("id").alias("s"))
+    stream = query.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
+    stream.trigger(availableNow=True).start().awaitTermination()
+    assert keys(log) == [0, 1, 2]
+    assert list((checkpoint / "pillarbox-journal").rglob("*.calls"))
+
+
 @dataclass
 class Weather:
     temp: float

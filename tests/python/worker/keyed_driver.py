@@ -70,6 +70,7 @@ class Keyed:
     """Mixed into a worker: starts a keyed function and sends it frames."""
 
     big: frozenset[str] = frozenset()  # states whose content is only given on demand
+    notes: list[tuple[int, str, str]]  # of failed calls: rows, kind, text
 
     def start_keyed(
         self,
@@ -83,6 +84,7 @@ class Keyed:
         calls: CallOptions | None = None,
         **spec: Any,
     ) -> Any:
+        self.notes = []
         self.key_schema = schema_of(by)
         self.input_schema = schema_of(inputs)
         self.returns_schema = schema_of(returns)
@@ -123,6 +125,17 @@ class Keyed:
         self.send_schemas()
         self.frame_id = 0
         return self
+
+    def receive(self) -> tuple[str, Any]:
+        """The next frame that is no note; notes are kept."""
+        while True:
+            kind, body = super().receive()  # type: ignore[misc]
+            if kind != "N":
+                return kind, body
+            note = Body(body)
+            rows, name, text = note.one("q"), note.blob().decode(), note.blob().decode()
+            note.done()
+            self.notes.append((rows, name, text))
 
     def send_schemas(self) -> None:
         self.cell_schemas = [self._cell_schema(state) for state in self.states]

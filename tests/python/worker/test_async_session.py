@@ -76,6 +76,19 @@ def test_an_attempt_that_fails_leaves_nothing_in_held_keys_either(keyed):
     assert store.cells == {("n", "a"): ({"value": 3}, 0), ("n", "b"): ({"value": 2}, 0)}
 
 
+def test_calls_that_fail_are_told_by_kind_and_counted_at_the_end(keyed):
+    calls = CallOptions(retry=pb.Retry(2, backoff="1ms"), on_error="null")
+    store = Store(keyed.start_keyed(Count(), calls=calls))
+    store.run([row("a", 13), row("b", 1)])
+    ((rows, kind, text),) = keyed.notes
+    assert (rows, kind) == (0, "ConnectionError")
+    assert text.startswith("process_keyed(test): the first ConnectionError came in attempt 1 of 2")
+    store.run([row("c", None), row("d", None)])
+    assert [note[:2] for note in keyed.notes[1:]] == [(0, "TypeError")]
+    assert keyed.end()
+    assert keyed.notes[2:] == [(2, "TypeError", "")]
+
+
 def test_the_resource_and_the_function_stay_open_for_the_next_task(keyed):
     function, calls = Uses(), CallOptions(resource=client)
     for _ in range(2):

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 from .._base.failures import Failure
 from .call_places import SLICE_S
 from .failed_attempts import timed_out
+from .failed_calls import FailedCalls
 from .options import AsyncOptions
 from .runner import CallRunner
 
@@ -57,6 +58,7 @@ class Attempts(ABC, Generic[E]):
     """
 
     runner: CallRunner
+    failed_calls: FailedCalls | None = None
 
     def __init__(self, options: AsyncOptions, exited: Callable[[BaseException], None]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -156,6 +158,8 @@ class Attempts(ABC, Generic[E]):
         if retry is None or not failure.retryable or element.attempt >= retry.max_attempts:
             self._fail(element, failure)
             return
+        if self.failed_calls is not None:
+            self.failed_calls.attempt(element.row, element.attempt, failure)
         if failure.retry_after_ms >= 0:
             delay = failure.retry_after_ms / 1000
         else:
@@ -201,6 +205,8 @@ class Attempts(ABC, Generic[E]):
 
     def _fail(self, element: E, failure: Failure) -> None:
         element.failure = failure
+        if self.failed_calls is not None and self._options.on_error != "raise":
+            self.failed_calls.row(element.row, element.attempt, failure)
         self._finish(element)
 
     def _finish(self, element: E) -> None:

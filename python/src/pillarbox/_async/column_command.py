@@ -31,7 +31,8 @@ class ColumnCommand(Command):
         has_resource = self.resource is not None
         by_place(self.function, self.name, has_resource, range(places), dict.fromkeys(by_name))
         schema = StructType.fromJson(json.loads(spec["input_schema"]))
-        function = _of_row(self.function, places, by_name)
+        of_rows = _of_rows if self.is_batch else _of_row
+        function = of_rows(self.function, places, by_name)
         return replace(self, function=function, input_schema=schema)
 
 
@@ -45,6 +46,22 @@ def _of_row(
     def call(row: Any, *resource: Any) -> Any:
         named = dict(zip(by_name, row[places:], strict=True))
         return function(*resource, *row[:places], **named)
+
+    return call
+
+
+def _of_rows(
+    function: Callable[..., Any], places: int, by_name: Sequence[str]
+) -> Callable[..., Any]:
+    """Return the function of a list of rows, and of the resource if there is one.
+
+    The user's function gets a list of the values of each column.
+    """
+
+    def call(rows: list[Any], *resource: Any) -> Any:
+        columns = list(map(list, zip(*rows, strict=True)))
+        named = dict(zip(by_name, columns[places:], strict=True))
+        return function(*resource, *columns[:places], **named)
 
     return call
 

@@ -16,6 +16,7 @@ from .._base.report import Reported, report_of_call
 from .._base.spark_versions import in_utc
 from .._base.values import row_text
 from .command import Command
+from .failed_calls import FailedCalls
 from .options import AsyncOptions
 from .python_operator import Element
 
@@ -25,6 +26,8 @@ class OutputBuilder:
 
     ``names`` are all output columns; ids of calls begin with ``prefix``.
     """
+
+    failed_calls: FailedCalls | None = None
 
     def __init__(
         self,
@@ -61,7 +64,10 @@ class OutputBuilder:
 
     def _batch(self, elements: list[Element], encoded: Encoded) -> pa.RecordBatch:
         for index, mismatch in encoded.mismatches.items():
-            elements[index].failure = final_failure(mismatch)
+            failed, misfit = elements[index], final_failure(mismatch)
+            failed.failure = misfit
+            if self.failed_calls is not None and self._options.on_error != "raise":
+                self.failed_calls.row(failed.row, failed.attempt, misfit)
         sources: list[int] = []
         rows: list[int | None] = []
         errors: list[dict[str, Any] | None] = []

@@ -7,6 +7,7 @@ generator) and the loop communicate by a queue of notices and by ``call_soon_thr
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
@@ -24,11 +25,13 @@ from ..errors import WorkerFailed
 from .calls import CallSite
 from .command import Command, Shipped
 from .event_loop import abandon_tasks, new_event_loop, stopped_loop
+from .failed_calls import FailedCalls
 from .options import BLOCKED_LOOP_MS, AsyncOptions
 from .python_operator import AsyncOperator
 from .python_output import OutputBuffer, OutputBuilder
 from .resources import OpenResource
 from .runner import CallRunner
+from .told import ToldByTasks
 from .watchdog import Watchdog
 
 _STOP_LIMIT_S = 2.0
@@ -63,6 +66,7 @@ def run_task(
     names: list[str],
     scope: CallScope,
     values: Values,
+    told: ToldByTasks,
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Yield the output of a task for the partitions it reads.
@@ -80,6 +84,7 @@ def run_task(
     prefix = scope.prefix(first.column(first.num_columns - 1)[0].as_py())
     task = PythonTask(command, options, input_columns, names, prefix)
     yield from task.run(chain((first,), batches))
+    told.add(task.told)
 
 
 class PythonTask:
@@ -107,6 +112,9 @@ class PythonTask:
         self._operator: AsyncOperator
         self._resource: OpenResource | None = None
         self._stopping = False
+        self.told: list[tuple[str, str]] = []
+        attempts = options.retry.max_attempts if options.retry else 1
+        self._failed_calls = FailedCalls(f"async_io({options.name})", attempts, self._tell)
         self._thread = threading.Thread(target=self._run_loop, name="pillarbox-loop", daemon=True)
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -137,6 +145,11 @@ class PythonTask:
         finally:
             watchdog.stop()
             self._stop()
+
+    def _tell(self, kind: str, rows: int, text: str) -> None:
+        """Tell the executor's log at once, and the driver at the end of the task."""
+        print(f"Pillarbox: {text}", file=sys.stderr, flush=True)
+        self.told.append((kind, text))
 
     def _answer(self, batch: pa.RecordBatch | None) -> None:
         if batch is None:
@@ -191,6 +204,7 @@ class PythonTask:
             finished=finished,
             exited=self._fail,
         )
+        self._operator.failed_calls = self._failed_calls
         self._runner = CallRunner(
             self._command,
             resource,
@@ -207,6 +221,7 @@ class PythonTask:
 
         results = to_arrow_schema(self._command.returns, **in_utc(to_arrow_schema))
         builder = OutputBuilder(self._command, self._options, self._names, results, self._prefix)
+        builder.failed_calls = self._failed_calls
         raises = self._options.on_error == "raise"
         send: Callable[[Any], None] = lambda batches: self._notify("chunk", batches)  # noqa: E731
         return OutputBuffer(self._loop, builder, raises, send, self._fail)

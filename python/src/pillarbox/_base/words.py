@@ -116,11 +116,11 @@ _UDF = _words(
     {
         'It needs the jar; pb.async_io has engine="python".': "engine",
         'Pass the columns in the call: score("text").': "inputs columns input",
+        "With a journal the arguments name a call.": "call_key idempotency_key",
         "Rows keep their order, as in Spark's UDFs; pb.async_io has ordered=False.": "ordered",
         "A function of values has none; pb.async_io has it.": (
-            "by key keys key_by partition_by group_by groupBy on batch_size batch_wait "
-            "batch_timeout max_batch_size explode carry_over max_lag max_carried slots journal "
-            "journal_ttl ttl version cache call_key idempotency_key per_key ordered_wait"
+            "by key keys key_by partition_by group_by groupBy on explode carry_over max_lag "
+            "max_carried slots per_key ordered_wait"
         ),
         "Use asNondeterministic() of what it makes.": "deterministic",
         "There is none: results travel as Arrow anyway.": "useArrow use_arrow",

@@ -6,7 +6,7 @@ import asyncio
 import functools
 import hashlib
 import inspect
-import typing
+import os
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 from contextlib import asynccontextmanager
@@ -16,17 +16,21 @@ from .._async.column_command import ColumnCommand, by_place
 from .._async.command import check_called, check_resource
 from .._async.function import AsyncFunction
 from .._async.given import check_retry_on
-from .._async.options import AsyncOptions
+from .._async.options import AsyncOptions, name_of_operator
 from .._async.resources import OpenResource
 from .._base.checks import needs_other
 from .._base.functions import JvmFunction, is_async, name_of
 from .._base.unknown_options import answers_unknown
 from ..errors import error, shown
 from ..options import (
+    BatchSize,
     Duration,
     ErrorColumn,
+    Journal,
     Limit,
     Timeout,
+    as_batch_size,
+    as_journal,
     as_limits,
     as_on_error,
     as_retry,
@@ -35,6 +39,8 @@ from ..options import (
 from ..retry import Retry
 from .engine import require_jvm
 from .marked import Marked
+from .specs import form_of
+from .value_type import value_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,6 +59,7 @@ def async_udf(
     function: Callable[..., Any],
     *,
     returns: Returns | None = None,
+    batch_size: int | BatchSize | None = None,
     capacity: int = 100,
     limit: Limit | Sequence[Limit] | None = None,
     timeout: Duration | Timeout | None = None,
@@ -60,6 +67,7 @@ def async_udf(
     on_error: Literal["raise", "null", "column"] | ErrorColumn = "raise",
     resource: Callable[[], Any] | None = None,
     share_calls: bool = False,
+    journal: bool | str | os.PathLike[str] | Journal | None = None,
     name: str | None = None,
 ) -> AsyncUdf: ...
 
@@ -68,6 +76,7 @@ def async_udf(
 def async_udf(
     *,
     returns: Returns | None = None,
+    batch_size: int | BatchSize | None = None,
     capacity: int = 100,
     limit: Limit | Sequence[Limit] | None = None,
     timeout: Duration | Timeout | None = None,
@@ -75,6 +84,7 @@ def async_udf(
     on_error: Literal["raise", "null", "column"] | ErrorColumn = "raise",
     resource: Callable[[], Any] | None = None,
     share_calls: bool = False,
+    journal: bool | str | os.PathLike[str] | Journal | None = None,
     name: str | None = None,
 ) -> Callable[[Callable[..., Any]], AsyncUdf]: ...
 
@@ -84,6 +94,7 @@ def async_udf(
     function: Callable[..., Any] | None = None,
     *,
     returns: Returns | None = None,
+    batch_size: int | BatchSize | None = None,
     capacity: int = 100,
     limit: Limit | Sequence[Limit] | None = None,
     timeout: Duration | Timeout | None = None,
@@ -91,6 +102,7 @@ def async_udf(
     on_error: Literal["raise", "null", "column"] | ErrorColumn = "raise",
     resource: Callable[[], Any] | None = None,
     share_calls: bool = False,
+    journal: bool | str | os.PathLike[str] | Journal | None = None,
     name: str | None = None,
 ) -> AsyncUdf | Callable[[Callable[..., Any]], AsyncUdf]:
     """Make a function of columns of an asynchronous function, for expressions and for SQL.
@@ -113,6 +125,9 @@ def async_udf(
     returns: the type of the value: DDL or a ``DataType``, or a class or an annotation that is
         mapped as in :func:`async_io`. Several columns, as in "temp double, wind double", and a
         class, are a struct. By default the function's annotation.
+    batch_size: the function gets lists of up to so many values, one list for each column, and
+        returns a list with a value for each row; a :class:`BatchSize` also says how long the first
+        row waits for others. An annotation of the result is then ``list[...]``.
     capacity: the number of rows in flight in one task, with those that wait for their turn.
     limit: the number of calls that the service may see, over all uses of this object.
     timeout: the longest time of a row; a :class:`Timeout` also bounds one attempt.
@@ -123,6 +138,9 @@ def async_udf(
     resource: a function without parameters that returns an (async) context manager, opened in the
         worker before the first call.
     share_calls: with True rows with equal arguments, in flight in one task, share one call.
+    journal: the path of a folder that keeps answers, or a :class:`Journal`, as in
+        :func:`async_io`; True, in a streaming query, is a folder in its checkpoint. A call is named
+        by ``name`` and its arguments, which count by place. It needs ``name``.
     name: the name in plans, metrics and messages; by default the function's name.
 
     Raises :class:`InvalidOption`, :class:`InvalidSchema` or :class:`InvalidFunction`.
@@ -132,59 +150,29 @@ def async_udf(
         return functools.partial(async_udf, **options)
     _check_function(function)
     check_resource(resource)
+    kept = as_journal(journal)
     options_of_calls = AsyncOptions(
-        name=name_of(function) if name is None else name,
+        name=name_of_operator(name, name_of(function), None, kept),
+        batch_size=as_batch_size(batch_size),
         capacity=capacity,
         limits=as_limits(limit),
         timeout=as_timeout(timeout),
         retry=as_retry(retry),
         on_error=as_on_error(on_error),
         share_calls=share_calls,
+        journal=kept,
     )
     check_retry_on(options_of_calls.retry, on_jvm=False)
     if options_of_calls.error_column == _VALUE:
         raise needs_other("on_error", on_error, "where the value has this name", "Take another.")
-    return AsyncUdf(function, _type_of(returns, function), options_of_calls, resource)
+    data_type = value_type(returns, function, batch_size is not None, _VALUE)
+    return AsyncUdf(function, data_type, options_of_calls, resource)
 
 
 def _check_function(function: object) -> None:
     if isinstance(function, (AsyncFunction, JvmFunction, AsyncUdf)):
         raise error("NOT_A_FUNCTION_OF_VALUES", value=shown(function))
     check_called(function, "NOT_A_FUNCTION_OF_VALUES")
-
-
-def _type_of(returns: Any, function: Callable[..., Any]) -> DataType:
-    """Return the type that ``returns`` or the function's annotation says."""
-    from pyspark.sql.types import DataType
-
-    from .._arrow.classes import mapped_annotation
-    from .._arrow.ddl import parse_type
-    from .._arrow.schema import check_type
-
-    if returns is None:
-        mapped = mapped_annotation(_annotation(function), f"returns of {name_of(function)}")
-        found: DataType = mapped.data_type
-    elif isinstance(returns, (str, DataType)):
-        found = parse_type(returns, "returns")
-    else:
-        found = mapped_annotation(returns, "returns").data_type
-    check_type(found, _VALUE, "returns")
-    return found
-
-
-def _annotation(function: Any) -> Any:
-    """Return the annotation of the result. Raises ``InvalidSchema`` (RETURNS_MISSING)."""
-    inner = function
-    while isinstance(inner, functools.partial):
-        inner = inner.func
-    if not inspect.isroutine(inner):
-        inner = inner.__call__
-    try:
-        return typing.get_type_hints(inner, include_extras=True)["return"]
-    except Exception as problem:
-        has_none = isinstance(problem, KeyError)
-        reason = "it has no annotation of its result" if has_none else str(problem)
-        raise error("RETURNS_MISSING", function=name_of(function), reason=reason) from None
 
 
 class AsyncUdf:
@@ -312,7 +300,7 @@ class AsyncUdf:
         return ColumnCommand(
             function=self._function,
             is_async=is_async(self._function),
-            is_batch=False,
+            is_batch=self._options.batch_size is not None,
             resource=self._resource,
             retry=self._options.retry,
             input_schema=StructType(),
@@ -329,7 +317,7 @@ class AsyncUdf:
         told = f"{self._name}|{self.returnType.json()}"
         return {
             **self._options.to_spec(),
-            "form": "row" if is_async(self._function) else "thread",
+            "form": form_of(self._command()),
             "returns": self._columns().json(),
             "signature": hashlib.blake2s(told.encode(), digest_size=6).hexdigest(),
             "operator_id": self._operator,

@@ -16,6 +16,7 @@ from .._async.command import Command, Shipped
 from .._async.guarded import Guarded
 from .._async.options import AsyncOptions
 from .._async.python_task import CallScope, run_task
+from .._async.told import ToldByTasks
 from .._base.checks import check
 from .._base.values import REDACTION, SHOW_VALUES, Values
 from .door import door_of
@@ -46,10 +47,11 @@ def async_io_in_python(
     ship_package(df.sparkSession)
     columns = positions(df.schema, options.inputs, command.input_schema)
     scope, values = _scope(df, identity), _values(df.sparkSession)
+    told = ToldByTasks(door_of(df.sparkSession).accumulator())
 
     # mapInArrow looks columns up by name, which fails for names that come twice or have dots.
     made = _numbered(output)
-    asked = partial(run_task, shipped, options, columns, made.names, scope, values)
+    asked = partial(run_task, shipped, options, columns, made.names, scope, values, told)
     task = Guarded(asked, f"async_io({options.name})")
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

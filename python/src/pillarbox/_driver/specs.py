@@ -28,7 +28,7 @@ def async_spec(
     return {
         **options.to_spec(),
         **_of_jvm(function),
-        "form": _form(function),
+        "form": form_of(function),
         "inputs": [] if options.inputs is None else inputs.names,  # []: all columns
         "returns": returns.json(),
         "call_key": list(options.call_key or ()),  # []: the inputs
@@ -39,7 +39,8 @@ def async_spec(
     }
 
 
-def _form(function: Command | JvmFunction) -> str:
+def form_of(function: Command | JvmFunction) -> str:
+    """Return how the function of an ``async_io`` or ``async_udf`` is called, as a word."""
     if isinstance(function, JvmFunction):
         return "jvm"
     if function.is_batch:

@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 from .._arrow.fields import Place
 from .._arrow.row_class import row_class
 from .._async.call_context import CallContext
+from .._async.failed_calls import FailedCalls
 from .._keyed.context import ROW
 from .._keyed.methods import timers_refused
 from .._keyed.output import row_acceptor
@@ -31,6 +32,7 @@ class AsyncKeyedRuntime(KeyedRuntime):
     """
 
     context: AsyncKeyedContext
+    failed_calls: FailedCalls | None = None
 
     def __init__(
         self, function: Any, name: str, calls: KeyedCalls, input_schema: StructType, **options: Any
@@ -140,6 +142,7 @@ class AsyncKeyedRuntime(KeyedRuntime):
                 attempt=self._attempt,
                 accept=self._accepted,
             )
+            self._queues.failed_calls = self.failed_calls
         return await self._queues.run(calls)
 
     def _attempt(self, call: RowCall) -> Attempt:

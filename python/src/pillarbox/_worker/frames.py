@@ -174,7 +174,7 @@ def encode_failures(failures: Sequence[tuple[int, int, Failure]]) -> bytes:
     for element_id, attempt, failure in failures:
         flags = failure.retryable | failure.on_result << 1 | failure.overload << 2
         parts.append(_FAILURE.pack(element_id, attempt, flags, failure.retry_after_ms))
-        parts.append(_texts(failure.kind, failure.message, failure.traceback))
+        parts.append(texts(failure.kind, failure.message, failure.traceback))
     return encode(FAILURES, *parts)
 
 
@@ -189,16 +189,17 @@ def encode_end(clean: bool) -> bytes:
     except PillarboxError as problem:
         updates, refusal = [], message_of(problem)
     parts = [bytes([clean]), u32(len(updates)), *map(blob, updates)]
-    return encode(END, *parts, _texts(refusal))
+    return encode(END, *parts, texts(refusal))
 
 
 def encode_fatal(report: str) -> bytes:
     """Encode FATAL, which ends the task; ``report`` is the JSON of a ``Report``."""
-    return encode(FATAL, _texts(report))
+    return encode(FATAL, texts(report))
 
 
-def _texts(*texts: str) -> bytes:
-    return b"".join(blob(text.encode("utf-8", "replace")) for text in texts)
+def texts(*values: str) -> bytes:
+    """Encode texts, each behind its length."""
+    return b"".join(blob(text.encode("utf-8", "replace")) for text in values)
 
 
 def blob(data: bytes | memoryview) -> bytes:

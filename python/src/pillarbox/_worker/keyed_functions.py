@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from .._arrow.fields import Place
+from .._async.failed_calls import FailedCalls, Tell
 from .._base.failures import message_of
 from .._keyed.command import KeyedCommand
 from .._keyed.output import row_acceptor
@@ -59,6 +60,16 @@ class OpenedFunction:
         """Run the calls of an asynchronous function by ``run_on_loop`` until the task ends."""
         if isinstance(self.runtime, AsyncKeyedRuntime):
             self.runtime.begin_task(run_on_loop, resource, call_context)
+
+    def failed_calls(self, tell: Tell) -> FailedCalls | None:
+        """Let ``tell`` know of failed calls of an asynchronous function until the task ends."""
+        calls = self.command.calls
+        if calls is None or not isinstance(self.runtime, AsyncKeyedRuntime):
+            return None
+        attempts = calls.options.retry.max_attempts if calls.options.retry else 1
+        operator = f"process_keyed({self.runtime.context._name})"
+        self.runtime.failed_calls = FailedCalls(operator, attempts, tell)
+        return self.runtime.failed_calls
 
     def end_task(self) -> bool:
         """End the task. Return True if none of its calls still runs."""

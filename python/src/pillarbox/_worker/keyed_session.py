@@ -73,6 +73,7 @@ class KeyedSession:
         Raises ``EOFError`` if the JVM went away.
         """
         runtime = self._opened.runtime
+        failed_calls = self._opened.failed_calls(self._note)
         states = [state.declaration.to_spec() for state in runtime.registry.states.values()]
         self._channel.send(keyed_frames.encode_ready(states, runtime.has_timers))
         while True:
@@ -85,10 +86,15 @@ class KeyedSession:
                 self._on_schemas(keyed_frames.decode_schemas(body))
             elif kind == frames.END:
                 clean = self._opened.end_task()
+                if failed_calls is not None:
+                    failed_calls.publish()
                 self._channel.send(frames.encode_end(clean))
                 return clean
             else:
                 raise error("PROTOCOL_ERROR", reason=f"a frame of the unexpected type {kind}")
+
+    def _note(self, kind: str, rows: int, text: str) -> None:
+        self._channel.send(keyed_frames.encode_note(kind, rows, text))
 
     def _before_schemas(self, frame: KeyedFrame) -> KeyedUpdate:
         raise error("PROTOCOL_ERROR", reason="FRAME came before SCHEMAS")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..jars import how_to_add_jar
+from ..told import accumulator_of
 from .door import Door, MicroBatch
 
 if TYPE_CHECKING:
@@ -34,17 +35,19 @@ class ClassicDoor(Door):
 
     def async_io(self, df: DataFrame, command: bytes | None, spec: dict[str, Any]) -> DataFrame:
         function = self._python_function(command)
-        return self._frame(self._bridge().asyncIO(df._jdf, function, json.dumps(spec)))
+        return self._frame(self._listening().asyncIO(df._jdf, function, json.dumps(spec)))
 
     def plan_udfs(self, command: bytes, spec: dict[str, Any]) -> None:
-        self._bridge().planUdfs(self._spark._jsparkSession)
+        self._listening().planUdfs(self._spark._jsparkSession)
 
     def process_keyed(
         self, df: DataFrame, command: bytes | None, spec: dict[str, Any], initial: DataFrame | None
     ) -> DataFrame:
         function = self._python_function(command)
         start = None if initial is None else initial._jdf
-        return self._frame(self._bridge().processKeyed(df._jdf, function, json.dumps(spec), start))
+        return self._frame(
+            self._listening().processKeyed(df._jdf, function, json.dumps(spec), start)
+        )
 
     def read_state(self, address: dict[str, Any]) -> DataFrame:
         session = self._spark._jsparkSession
@@ -67,6 +70,15 @@ class ClassicDoor(Door):
         if not query or not number:
             return None
         return MicroBatch(query, number, tell("spark.sql.execution.id"))
+
+    def accumulator(self) -> Any:
+        return accumulator_of(self._spark.sparkContext)
+
+    def _listening(self) -> Any:
+        """Return the bridge, which tells the accumulator what the JVM logs."""
+        bridge = self._bridge()
+        bridge.listen(self._spark.sparkContext._javaAccumulator, self.accumulator().aid)
+        return bridge
 
     def _owner_of_files(self) -> Any:
         return self._spark.sparkContext

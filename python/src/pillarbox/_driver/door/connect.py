@@ -96,6 +96,9 @@ class ConnectDoor(Door):
     def micro_batch(self) -> MicroBatch | None:
         return None  # a client isn't told
 
+    def accumulator(self) -> Any:
+        return None  # a client isn't told
+
     def _owner_of_files(self) -> Any:
         return self._spark
 

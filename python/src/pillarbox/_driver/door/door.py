@@ -98,6 +98,10 @@ class Door(ABC):
     def micro_batch(self) -> MicroBatch | None:
         """Return the micro-batch whose ``foreachBatch`` function this thread runs, if known."""
 
+    @abstractmethod
+    def accumulator(self) -> Any:
+        """Return the accumulator that logs what tasks tell; None where Spark has none."""
+
     def add_python_file(self, name: str, make: Callable[[], bytes]) -> None:
         """Make a module or zip importable in Python workers, unless it was added before."""
         added = _added.setdefault(self._owner_of_files(), set())

@@ -29,7 +29,10 @@ private[async] final class Retries[IN, OUT](way: CallWay[IN, OUT]) extends Stage
     var delayMs = -1L
     try delayMs = delayAfter(call, cause)
     catch { case NonFatal(problem) => attempt.fail(problem) }
-    if (delayMs >= 0) backOff(call, delayMs)
+    if (delayMs >= 0) {
+      way.options.onFailure.onRetry(call.input, call.attempts, cause)
+      backOff(call, delayMs)
+    }
     delayMs >= 0
   }
 

@@ -9,9 +9,9 @@ import io.pillarbox.spark.inspect.{CheckpointCatalog, StateAddress, StateReader}
 import io.pillarbox.spark.keyed.KeyedSpec
 import io.pillarbox.spark.keyed.jvm.JvmKeyedOperator
 import io.pillarbox.spark.keyed.python.PythonKeyedOperator
-import io.pillarbox.spark.plan.{AsyncIOPlanner, AsyncIOTasks, KeyedPlanner, PillarboxStrategy, ReadState}
+import io.pillarbox.spark.plan.{AsyncIOPlanner, KeyedPlanner, PillarboxStrategy, ReadState}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
-import org.apache.spark.sql.pillarbox.{SparkAdapter, UserFunction}
+import org.apache.spark.sql.pillarbox.{PythonDriver, SparkAdapter, UserFunction}
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 /** The only class that Python calls: by py4j, or from a Spark Connect client by messages. On the driver. */
@@ -25,6 +25,14 @@ private[pillarbox] object PythonBridge {
 
   /** The line of Spark that this jar was built for, as in "4.2". */
   def sparkVersion: String = Build.sparkVersion
+
+  /**
+   * Tells the driver's Python what the log says of failed calls, from now on.
+   *
+   * @param server PySpark's `_javaAccumulator`
+   * @param accumulator the number of the accumulator, of lists of texts, that is added to
+   */
+  def listen(server: AnyRef, accumulator: Long): Unit = PythonDriver.listen(server, accumulator)
 
   /**
    * Returns a DataFrame that calls a function for each row of `df`.
@@ -120,7 +128,6 @@ private[pillarbox] object PythonBridge {
    * @param goesOn true before and during the actions, false for the last time
    */
   def progress(session: SparkSession, progress: String, goesOn: Boolean): String = {
-    AsyncIOTasks.serve(session.sparkContext)
     if (CallProgress.areThere(progress)) SparkAdapter.hideProgressBar(session.sparkContext)
     val told = CallProgress.json(progress)
     if (goesOn) CallProgress.watch(progress) else CallProgress.forget(progress)

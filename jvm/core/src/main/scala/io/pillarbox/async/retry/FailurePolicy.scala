@@ -12,6 +12,9 @@ private[pillarbox] trait FailurePolicy[IN, OUT] {
    */
   @throws[Exception]
   def onFailure(call: FailedCall[IN], cause: Throwable): util.Collection[OUT]
+
+  /** Takes note of an attempt that failed, and is made again. Must not throw. */
+  def onRetry(input: IN, attempt: Int, cause: Throwable): Unit = ()
 }
 
 /**

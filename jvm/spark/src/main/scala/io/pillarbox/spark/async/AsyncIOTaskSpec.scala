@@ -6,6 +6,7 @@ import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy}
 import io.pillarbox.async.{AsyncOptions, Batching, Keyed}
 import io.pillarbox.spark.async.python.ChannelSettings
 import io.pillarbox.spark.base.PythonText
+import io.pillarbox.spark.task.FailedCalls
 import io.pillarbox.spark.worker.SessionStart
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
@@ -41,12 +42,14 @@ private[pillarbox] final case class CallColumns(
  * @param scope the prefix of the ids of calls
  * @param limitKey names what the operator's limits count, for tasks that share them
  * @param journal the folder in which answers are kept, if they are
+ * @param run names the action or streaming query
  * @param part the number of the part of the operator that it is for
  */
 private[pillarbox] final case class CallSite(
     scope: String,
     limitKey: String,
     journal: Option[JournalFolder],
+    run: String,
     part: Int = 0
 ) {
 
@@ -117,7 +120,11 @@ private[pillarbox] final case class AsyncIOTaskSpec(
     row => project(row).copy()
   }
 
-  def options(gate: CallGate, answers: Option[TaskJournal]): AsyncOptions[InternalRow, InternalRow] = {
+  def options(
+      gate: CallGate,
+      answers: Option[TaskJournal],
+      failed: FailedCalls
+  ): AsyncOptions[InternalRow, InternalRow] = {
     val view = inputView()
     AsyncOptions(
       spec.ordered,
@@ -125,7 +132,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
       spec.timeoutMs,
       spec.attemptTimeoutMs,
       retryStrategy,
-      new RowFailurePolicy(spec, row => text.row(view(row), inputSchema)),
+      new RowFailurePolicy(spec, row => text.row(view(row), inputSchema), failed),
       gate,
       lookAhead,
       spec.batch.map(batch => Batching(batch.rows, batch.waitMs)),

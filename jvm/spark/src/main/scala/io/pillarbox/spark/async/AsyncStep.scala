@@ -3,7 +3,7 @@ package io.pillarbox.spark.async
 import io.pillarbox.async.queue.AsyncOutput
 import io.pillarbox.async.{AsyncMetrics, AsyncWaitOperator}
 import io.pillarbox.mailbox._
-import io.pillarbox.spark.task.{MailboxStep, ReportedException}
+import io.pillarbox.spark.task.{FailedCalls, MailboxStep, ReportedException}
 import io.pillarbox.spark.worker.PythonTaskFailure
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
@@ -26,12 +26,13 @@ private[async] final class AsyncStep(
   val action = new MailboxStep(mailbox)(takeInput)
   val executor: MailboxExecutor = action.processor.mailboxExecutor(priority)
   val metrics = new AsyncMetrics
+  val failed = new FailedCalls(task.site.run, task.spec.operator)
   val timers: ProcessingTimeService = new SystemProcessingTimeService(executor)
   val calls: TaskCalls =
     AsyncStep.callsOf(task, context, error => action.processor.reportThrowable(named(error)))
   val operator = new AsyncWaitOperator(
     calls.function,
-    task.options(calls.gate, calls.answers),
+    task.options(calls.gate, calls.answers, failed),
     executor,
     timers,
     output,
@@ -61,6 +62,7 @@ private[async] final class AsyncStep(
   /** Cancels the calls in flight and gives the worker back. */
   def close(): Unit = {
     timers.close()
+    failed.publish()
     try naming(operator.close())
     finally
       try calls.close()

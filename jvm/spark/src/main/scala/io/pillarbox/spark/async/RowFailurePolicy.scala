@@ -5,7 +5,7 @@ import java.util.{Collection => JCollection, Collections => JCollections}
 import io.pillarbox.api.AsyncTimeoutException
 import io.pillarbox.async.retry.{FailedCall, FailurePolicy}
 import io.pillarbox.spark.base.{ErrorCatalogue, FailureReport, JvmExceptions}
-import io.pillarbox.spark.task.ReportedException
+import io.pillarbox.spark.task.{FailedCalls, FirstFailures, ReportedException}
 import io.pillarbox.spark.worker.PythonFailure
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
@@ -15,17 +15,35 @@ import org.apache.spark.unsafe.types.UTF8String
  * Applies `on_error`: fails the task, emits nulls, or emits nulls and describes the failure in a column.
  *
  * @param show a row's text for messages
+ * @param failed takes note of failures that don't fail the task
  */
-private[pillarbox] final class RowFailurePolicy(spec: AsyncIOSpec, show: InternalRow => String)
-    extends FailurePolicy[InternalRow, InternalRow] {
+private[pillarbox] final class RowFailurePolicy(
+    spec: AsyncIOSpec,
+    show: InternalRow => String,
+    failed: FailedCalls
+) extends FailurePolicy[InternalRow, InternalRow] {
   import RowFailurePolicy._
 
-  override def onFailure(call: FailedCall[InternalRow], cause: Throwable): JCollection[InternalRow] =
-    spec.onError match {
-      case OnError.Raise => throw failure(call, Failure.of(cause))
-      case OnError.Null => JCollections.singletonList(new GenericInternalRow(spec.returns.length))
-      case OnError.Column => JCollections.singletonList(errorRow(call, Failure.of(cause)))
-    }
+  private val attempts = spec.retry.fold(1)(_.maxAttempts)
+
+  override def onFailure(call: FailedCall[InternalRow], cause: Throwable): JCollection[InternalRow] = {
+    val failure = Failure.of(cause)
+    if (spec.onError == OnError.Raise) throw raised(call, failure)
+    tell(call.input, call.attempts, failure)
+    failed.row(failure.kind)
+    JCollections.singletonList(
+      if (spec.onError == OnError.Column) errorRow(call, failure)
+      else new GenericInternalRow(spec.returns.length)
+    )
+  }
+
+  override def onRetry(input: InternalRow, attempt: Int, cause: Throwable): Unit =
+    tell(input, attempt, Failure.of(cause))
+
+  private def tell(input: InternalRow, attempt: Int, failure: Failure): Unit = failed.attempt(failure.kind) {
+    import failure.{kind, message, traceback}
+    FirstFailures.text(spec.operator, kind, attempt, attempts, show(input), message, traceback)
+  }
 
   private def errorRow(call: FailedCall[InternalRow], failure: Failure): InternalRow = {
     val row = new GenericInternalRow(spec.returns.length + 1)
@@ -36,7 +54,7 @@ private[pillarbox] final class RowFailurePolicy(spec: AsyncIOSpec, show: Interna
     row
   }
 
-  private def failure(call: FailedCall[InternalRow], failure: Failure): Throwable = {
+  private def raised(call: FailedCall[InternalRow], failure: Failure): Throwable = {
     val row = show(call.input)
     val report = if (ErrorCatalogue.has(failure.kind)) found(failure, row) else called(failure, row, call)
     new ReportedException(
@@ -76,20 +94,23 @@ private[pillarbox] object RowFailurePolicy {
   private final val Timeout = "TIMEOUT"
 
   /** The failure of a call as the error column and the caller who catches the error see it. */
-  private final case class Failure(kind: String, message: String, traceback: String)
+  private final class Failure(val kind: String, text: => String, trace: => String) {
+    lazy val message: String = text
+    lazy val traceback: String = trace
+  }
 
   private object Failure {
     def of(cause: Throwable): Failure = cause match {
-      case python: PythonFailure => Failure(python.kind, python.text, python.traceback)
+      case python: PythonFailure => new Failure(python.kind, python.text, python.traceback)
       case ours: ReportedException =>
-        Failure(
+        new Failure(
           ours.report.condition,
           s"[${ours.report.condition}] ${ours.report.text}",
           ours.report.traceback
         )
-      case timeout: AsyncTimeoutException => Failure(Timeout, timeout.getMessage, "")
+      case timeout: AsyncTimeoutException => new Failure(Timeout, timeout.getMessage, "")
       case other =>
-        Failure(JvmExceptions.kindOf(other), JvmExceptions.messageOf(other), JvmExceptions.traceOf(other))
+        new Failure(JvmExceptions.kindOf(other), JvmExceptions.messageOf(other), JvmExceptions.traceOf(other))
     }
   }
 }

@@ -100,11 +100,15 @@ private final class UdfCall(udf: PythonUDF, declared: AsyncIOSpec, below: Logica
       (node, value(node.results))
   }
 
-  /** Makes the call. Its columns are named as the query shows the arguments, for messages. */
+  /**
+   * Makes the call. Its columns are named as the query shows the arguments, for messages; but by place where a
+   * name is part of what is kept, since the same call may be written in many ways.
+   */
   private def made: AsyncIO = {
-    val inputs: Seq[NamedExpression] = arguments.map {
-      case (_, column: Attribute) => column
-      case (name, value) => Alias(value, name.getOrElse(toPrettySQL(value)))()
+    val inputs: Seq[NamedExpression] = arguments.zipWithIndex.map {
+      case ((name, value), place) if spec.isNamed => Alias(value, name.getOrElse((place + 1).toString))()
+      case ((_, column: Attribute), _) => column
+      case ((name, value), _) => Alias(value, name.getOrElse(toPrettySQL(value)))()
     }
     val computed = inputs.collect { case alias: Alias => alias }
     val child = if (computed.isEmpty) below else Project(below.output ++ computed, below)

@@ -75,8 +75,11 @@ private object CallIdentity {
    * batch.
    */
   def limitKey(spec: AsyncIOSpec, operatorId: String, context: SparkContext): String =
-    if (!spec.limit.exists(_.scope == LimitScope.Query)) operatorId
-    else s"$operatorId/${MicroBatches.query(context).orElse(MicroBatches.action(context)).getOrElse("")}"
+    if (!spec.limit.exists(_.scope == LimitScope.Query)) operatorId else s"$operatorId/${run(context)}"
+
+  /** Names the streaming query, or the action of a batch, that the calling thread works for; empty for none. */
+  def run(context: SparkContext): String =
+    MicroBatches.query(context).orElse(MicroBatches.action(context)).getOrElse("")
 
   /** Returns the number among operators that look alike, so that others may come and go between two runs. */
   private def placeIn(plan: LogicalPlan, spec: AsyncIOSpec, operatorId: String): Option[Int] = {

@@ -167,7 +167,7 @@ private[pillarbox] final case class CarryOverExec(
 
   override protected def doExecute(): RDD[InternalRow] = {
     val info = getStateInfo
-    AsyncIOTasks.serve(sparkContext)
+    DriverEnd.serve(sparkContext)
     val drain = ledger.batchStarts()
     if (feedsStateful && eventTimes.nonEmpty) ledger.write(info.storeVersion, conf.minBatchesToRetain)
     val (known, next) = (ledger, info.storeVersion + 1)

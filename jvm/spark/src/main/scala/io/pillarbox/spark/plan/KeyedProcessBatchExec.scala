@@ -50,7 +50,8 @@ private[pillarbox] final case class KeyedProcessBatchExec(
   override protected def stringArgs: Iterator[Any] = spec.summary.iterator
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val task = node.batchTask(child.output, conf, metrics)
+    DriverEnd.serve(sparkContext)
+    val task = node.batchTask(child.output, conf, metrics).copy(run = CallIdentity.run(sparkContext))
     val input = child.execute()
     initial.map(_.rows(input.getNumPartitions).rows) match {
       case None => input.mapPartitions(KeyedProcessBatchExec.run(task, _, Iterator.empty))

@@ -89,6 +89,7 @@ private[pillarbox] final case class KeyedProcessExec(
     // As with Spark's transformWithState, a query that goes on from a checkpoint has its state already.
     val initialRows = initial.filter(_ => info.storeVersion == 0).map(_.rows(info.numPartitions))
     val lateWatermark = watermarkOf(eventTimeWatermarkForLateEvents)
+    DriverEnd.serve(sparkContext)
     val task = node
       .batchTask(child.output, conf, sqlMetrics)
       .copy(
@@ -97,7 +98,8 @@ private[pillarbox] final case class KeyedProcessExec(
         lateWatermark = lateWatermark,
         watermark = watermarkOf(eventTimeWatermarkForEviction),
         initial = initialRows.map(_.layout),
-        isLate = watermarkExpressionForLateEvents.filter(_ => lateWatermark != Long.MinValue)
+        isLate = watermarkExpressionForLateEvents.filter(_ => lateWatermark != Long.MinValue),
+        run = CallIdentity.run(sparkContext)
       )
     new KeyedStateRDD(
       child.execute(),

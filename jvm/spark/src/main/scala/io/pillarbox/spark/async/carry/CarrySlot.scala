@@ -100,6 +100,7 @@ private[carry] final class CarrySlot(
   /** Task thread: hands what the calls have cost since the last time to Spark's UI and to the progress. */
   def publish(sql: Map[String, SQLMetric]): Unit = {
     val before = published
+    async.failed.publish()
     published = TaskMetrics.publish(sql, async.metrics, action.processor.mailbox.metrics, before)
     CarryMetrics.counts.foreach { case (name, metric) =>
       sql(name) += published(metric) - before.getOrElse(metric, 0L)

@@ -4,6 +4,7 @@ import java.io.IOException
 import java.nio.ByteBuffer
 
 import io.pillarbox.spark.keyed.KeyedMetrics
+import io.pillarbox.spark.task.FailedCalls
 import io.pillarbox.spark.worker.{Frame, PythonFailure, PythonWorkerException, SessionStart, WorkerSession}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.TaskContext
@@ -17,11 +18,13 @@ import org.apache.spark.sql.pillarbox.{TaskKills, UserFunction}
  * task, and with as many tasks as cores another task has the core.
  *
  * @param count adds to one of the metrics of [[KeyedMetrics]]
+ * @param failed takes note of calls that fail in the worker, and don't fail the task
  */
 private final class KeyedWorker(
     function: UserFunction,
     context: TaskContext,
-    count: (String, Long) => Unit
+    count: (String, Long) => Unit,
+    failed: FailedCalls
 ) extends AutoCloseable {
   private var worker: WorkerSession = _
   private var isUsable = false
@@ -89,8 +92,19 @@ private final class KeyedWorker(
   }
 
   private def next(): Frame = {
-    val frame = worker.next(KeyedWorker.Update, KeyedWorker.Query, Frame.Part)
+    val frame = receive(KeyedWorker.Update, KeyedWorker.Query, Frame.Part)
     count(KeyedMetrics.PythonBytesReceived, frame.body.remaining.toLong)
+    frame
+  }
+
+  /** Returns the next frame that is no note. */
+  private def receive(kinds: Byte*): Frame = {
+    var frame = worker.next(KeyedWorker.Note +: kinds: _*)
+    while (frame.kind == KeyedWorker.Note) {
+      val (rows, kind, text) = (frame.body.getLong, frame.readText(), frame.readText())
+      if (rows > 0) failed.row(kind, rows) else failed.attempt(kind)(text)
+      frame = worker.next(KeyedWorker.Note +: kinds: _*)
+    }
     frame
   }
 
@@ -127,7 +141,7 @@ private final class KeyedWorker(
   private def lastFrame(): Option[Frame] =
     try {
       Frame.write(worker.channel, Frame.End)
-      Some(worker.next(Frame.End))
+      Some(receive(Frame.End))
     } catch { case _: IOException | _: PythonFailure => None }
 }
 
@@ -137,5 +151,6 @@ private object KeyedWorker {
   final val Query: Byte = 'Q'
   final val Answer: Byte = 'A'
   final val Update: Byte = 'U'
+  final val Note: Byte = 'N'
   private final val NanosPerMs = 1000000L
 }

@@ -4,9 +4,10 @@ import java.nio.ByteBuffer
 
 import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.KeyedTarget
+import io.pillarbox.spark.base.FailureReport
 import io.pillarbox.spark.keyed.{KeyedOperator, KeyedOperatorContext, KeyedOperatorFactory}
 import io.pillarbox.spark.state.InitialTarget
-import io.pillarbox.spark.task.ReportedException
+import io.pillarbox.spark.task.{FailedCalls, ReportedException}
 import io.pillarbox.spark.worker.{ArrowBatchReader, Frame, PythonTaskFailure, SessionStart}
 import io.pillarbox.state.Namespace
 import io.pillarbox.timer.Timer
@@ -29,6 +30,7 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     with KeyedTarget[UnsafeRow, UnsafeRow] {
   private var context: KeyedOperatorContext = _
   private var worker: KeyedWorker = _
+  private var failed: FailedCalls = _
   private var states: Array[PythonState] = Array.empty
   private var events: FrameEvents = _
   private var results: ArrowBatchReader = _
@@ -60,7 +62,8 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     val rowSchema = functionSchema
     view = SparkAdapter.view(inputSchema, columnsOfFunction)
     wordOrdinal = if (context.isBatch) -1 else context.task.wordOrdinal
-    worker = new KeyedWorker(factory.function, context.taskContext, context.count)
+    failed = new FailedCalls(context.task.run, FailureReport.keyed(context.spec.name))
+    worker = new KeyedWorker(factory.function, context.taskContext, context.count, failed)
     results = new ArrowBatchReader(arrow(context.spec.functionOutput))
     toResult = UnsafeProjection.create(context.spec.functionOutput)
     val ready = showingErrors(worker.open(initJson, arrow(rowSchema), arrow(context.spec.functionOutput)))
@@ -197,7 +200,10 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
 
   override def close(): Unit = {
     try if (worker != null) showingErrors(worker.close())
-    finally (states ++ Seq(events, results).filter(_ != null)).foreach(_.close())
+    finally {
+      if (failed != null) failed.publish()
+      (states ++ Seq(events, results).filter(_ != null)).foreach(_.close())
+    }
   }
 
   private def exchange(flags: Int): Unit = {

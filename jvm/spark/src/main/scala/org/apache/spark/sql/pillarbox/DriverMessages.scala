@@ -8,8 +8,10 @@ import scala.util.control.NonFatal
 import scala.util.{Failure, Success}
 
 import org.apache.spark.rpc._
-import org.apache.spark.scheduler.{SparkListener, SparkListenerExecutorRemoved}
+import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent, SparkListenerExecutorRemoved}
+import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd
 import org.apache.spark.sql.pillarbox.Spark41.StreamExecution
+import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEvent
 import org.apache.spark.util.RpcUtils
 import org.apache.spark.{SparkContext, SparkEnv, TaskContext}
 import org.slf4j.LoggerFactory
@@ -28,6 +30,8 @@ object DriverMessages {
   private final val Close = "close"
   private final val Here = "here"
   private final val Lend = "lend"
+  private final val First = "first"
+  private final val Failed = "failed"
   private final val Report = "report"
 
   /** The beginning of the tag of an action whose calls are watched; the whole tag names the progress. */
@@ -37,35 +41,54 @@ object DriverMessages {
   private val executors = new ConcurrentHashMap[String, RpcEndpointRef]
 
   /** Lets messages reach `listener`. On the driver, before tasks are made, once for a SparkContext. */
-  def serve(context: SparkContext, listener: Listener, lender: Lender, watcher: Watcher): Unit =
-    synchronized {
-      val env = SparkEnv.get
-      if (served ne env) {
-        served = env
-        executors.clear()
-        env.rpcEnv.setupEndpoint(Driver, new DriverEndpoint(env.rpcEnv, listener, lender, watcher))
-        context.addSparkListener(new SparkListener {
-          override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = {
-            executors.remove(removed.executorId)
-            listener.onExecutorLost()
-          }
-        })
-      }
+  def serve(
+      context: SparkContext,
+      listener: Listener,
+      lender: Lender,
+      failures: Failures,
+      watcher: Watcher
+  ): Unit = synchronized {
+    val env = SparkEnv.get
+    if (served ne env) {
+      served = env
+      executors.clear()
+      env.rpcEnv.setupEndpoint(Driver, new DriverEndpoint(env.rpcEnv, listener, lender, failures, watcher))
+      context.addSparkListener(new SparkListener {
+        override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
+          case end: SparkListenerSQLExecutionEnd => failures.ended(end.executionId.toString)
+          case end: QueryTerminatedEvent => failures.ended(end.id.toString)
+          case _ => ()
+        }
+        override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = {
+          executors.remove(removed.executorId)
+          listener.onExecutorLost()
+        }
+      })
     }
+  }
 
   /** Lets every executor close what it has of a query's run. On the driver. */
   def closeRun(runId: String): Unit = executors.values.asScala.foreach(_.send((Close, runId)))
 
   private var announced: SparkEnv = _
   private var driver: RpcEndpointRef = _
+  private var driverOf: SparkEnv = _
+
+  /** Connects at first use, and blocks meanwhile. */
+  private def driverIn(env: SparkEnv): RpcEndpointRef = synchronized {
+    if (driverOf ne env) {
+      driver = RpcUtils.makeDriverRef(Driver, env.conf, env.rpcEnv)
+      driverOf = env
+    }
+    driver
+  }
 
   /** Has `close` run from now on for each run of a query that ends. On an executor. Any thread. */
   def announce(close: String => Unit): Unit = synchronized {
     val env = SparkEnv.get
     if (announced ne env) {
-      driver = RpcUtils.makeDriverRef(Driver, env.conf, env.rpcEnv)
       val here = env.rpcEnv.setupEndpoint(Executor, new ExecutorEndpoint(env.rpcEnv, close))
-      driver.send((Here, env.executorId, here))
+      driverIn(env).send((Here, env.executorId, here))
       announced = env
     }
   }
@@ -76,8 +99,31 @@ object DriverMessages {
   /** Reports that a partition's work between micro-batches has failed. After `announce`. Any thread. */
   def fail(key: String, partition: Int): Unit = tell((Fail, key, partition))
 
+  /** Reports the first failure of its kind in a task. On an executor. Any thread. */
+  def firstFailure(run: String, operator: String, kind: String, text: String): Unit =
+    tell((First, run, operator, kind, text))
+
+  /** Reports how many rows of a task failed, by kind, before the end of the task is reported. Any thread. */
+  def failedRows(run: String, operator: String, kinds: Array[String], rows: Array[Long]): Unit =
+    tell((Failed, run, operator, kinds, rows))
+
+  /** The progress that watches the action of a task; none of a micro-batch. */
+  def watchedBy(task: TaskContext): Option[String] = for {
+    tags <- Option(task.getLocalProperty(SparkContext.SPARK_JOB_TAGS))
+    if tags.contains(Tag) && task.getLocalProperty(StreamExecution.QUERY_ID_KEY) == null
+    tag <- tags.split(SparkContext.SPARK_JOB_TAGS_SEP).find(_.contains(Tag))
+  } yield tag.substring(tag.indexOf(Tag))
+
+  /**
+   * Reports the figures of a task's calls to a progress. On an executor. Any thread.
+   *
+   * @param figures those that the watcher knows
+   */
+  def report(progress: String, operator: String, figures: Array[Long]): Unit =
+    tell((Report, progress, operator, figures))
+
   private def tell(message: Product): Unit =
-    try driver.send(message)
+    try driverIn(SparkEnv.get).send(message)
     catch { case NonFatal(e) => log.warn(s"The driver was not told $message", e) }
 
   private var lenderOf: SparkEnv = _
@@ -101,25 +147,6 @@ object DriverMessages {
               forgetLender()
           }
       catch { case NonFatal(e) => log.debug("The driver can't be asked for its leave to call", e) }
-  }
-
-  /** The progress that watches the action of a task; none of a micro-batch. */
-  def watchedBy(task: TaskContext): Option[String] = for {
-    tags <- Option(task.getLocalProperty(SparkContext.SPARK_JOB_TAGS))
-    if tags.contains(Tag) && task.getLocalProperty(StreamExecution.QUERY_ID_KEY) == null
-    tag <- tags.split(SparkContext.SPARK_JOB_TAGS_SEP).find(_.contains(Tag))
-  } yield tag.substring(tag.indexOf(Tag))
-
-  /**
-   * Reports the figures of a task's calls to a progress, on whose driver `serve` was called. On an executor.
-   * Any thread; does not block.
-   *
-   * @param figures those that the watcher knows
-   */
-  def report(progress: String, operator: String, figures: Array[Long]): Unit = {
-    val env = SparkEnv.get
-    if (env != null)
-      lenderIn(env).foreach(_.send((Report, progress, operator, figures)))(ExecutionContext.parasitic)
   }
 
   private def lenderIn(env: SparkEnv): Future[RpcEndpointRef] = synchronized {
@@ -148,6 +175,19 @@ object DriverMessages {
     def lend(key: String, process: String, report: Array[Long]): Array[Long]
   }
 
+  /** Takes note of failed calls on the driver, on threads of Spark's. Must not block. */
+  trait Failures {
+
+    /** Takes the first failure of its kind that a task has seen. */
+    def first(run: String, operator: String, kind: String, text: String): Unit
+
+    /** Takes the rows of a task that failed, by kind. */
+    def failed(run: String, operator: String, rows: Seq[(String, Long)]): Unit
+
+    /** An action or a streaming query has ended. */
+    def ended(run: String): Unit
+  }
+
   /** Hears how calls get on. On the driver, on threads of Spark's RPC. Must not block. */
   trait Watcher {
     def onReport(progress: String, operator: String, figures: Array[Long]): Unit
@@ -157,14 +197,19 @@ object DriverMessages {
       override val rpcEnv: RpcEnv,
       listener: Listener,
       lender: Lender,
+      failures: Failures,
       watcher: Watcher
   ) extends ThreadSafeRpcEndpoint {
     override def receive: PartialFunction[Any, Unit] = {
       case (Wake, key: String, version: Long) => listener.onWake(key, version)
       case (Fail, key: String, partition: Int) => listener.onFail(key, partition)
+      case (Here, id: String, ref: RpcEndpointRef) => executors.put(id, ref): Unit
+      case (First, run: String, operator: String, kind: String, text: String) =>
+        failures.first(run, operator, kind, text)
+      case (Failed, run: String, operator: String, kinds: Array[String], rows: Array[Long]) =>
+        failures.failed(run, operator, kinds.zip(rows).toSeq)
       case (Report, progress: String, operator: String, figures: Array[Long]) =>
         watcher.onReport(progress, operator, figures)
-      case (Here, id: String, ref: RpcEndpointRef) => executors.put(id, ref): Unit
     }
 
     override def receiveAndReply(context: RpcCallContext): PartialFunction[Any, Unit] = {

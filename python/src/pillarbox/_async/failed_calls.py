@@ -1,0 +1,69 @@
+"""Calls that failed, in a task that did not: the first of a kind is told, rows are counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from .._base.failures import Failure
+from .._base.values import row_text
+
+_MOST_KINDS = 100
+_LONGEST_MESSAGE, _LONGEST_TRACE = 1000, 4000  # characters
+
+Tell = Callable[[str, int, str], None]
+"""Takes a kind, a number of rows that have failed, and for 0 rows the text of the first failure."""
+
+
+class FailedCalls:
+    """The failed calls of one task of ``operator``, as messages name it. On one thread."""
+
+    def __init__(self, operator: str, attempts: int, tell: Tell) -> None:
+        self._operator, self._attempts, self._tell = operator, attempts, tell
+        self._told: set[str] = set()
+        self._rows: Counter[str] = Counter()
+
+    def attempt(self, row: object, attempt: int, failure: Failure) -> None:
+        """Take note of an attempt that failed."""
+        kind = failure.kind
+        if kind not in self._told and len(self._told) < _MOST_KINDS:
+            self._told.add(kind)
+            text = first_failure(
+                self._operator,
+                kind,
+                attempt,
+                self._attempts,
+                row_text(row),
+                failure.message,
+                failure.traceback,
+            )
+            self._tell(kind, 0, text)
+
+    def row(self, row: object, attempt: int, failure: Failure) -> None:
+        """Take note of a row that failed for good, in this attempt."""
+        self.attempt(row, attempt, failure)
+        self._rows[failure.kind] += 1
+
+    def publish(self) -> None:
+        """Tell the numbers of rows since the last time."""
+        rows, self._rows = self._rows, Counter()
+        for kind, count in rows.items():
+            self._tell(kind, count, "")
+
+
+def first_failure(
+    operator: str, kind: str, attempt: int, attempts: int, row: str, message: str, trace: str
+) -> str:
+    """Return the lines for the first failure of a kind; ``attempts`` are the most there may be.
+
+    `FirstFailures.scala` makes the same; ``tests/golden/first_failures.json`` has cases for both.
+    """
+    told = message.removeprefix(f"[{kind}] ")
+    if len(told) > _LONGEST_MESSAGE:
+        told = told[:_LONGEST_MESSAGE] + "…"
+    lines = trace.rstrip("\n")
+    if len(lines) > _LONGEST_TRACE:  # the end has the place of the failure
+        lines = "…" + lines[-_LONGEST_TRACE:]
+    place = f"in attempt {attempt} of {attempts}, for the row ({row})"
+    head = f"{operator}: the first {kind} came {place}: {told}"
+    return f"{head}\n{lines}" if lines else head

@@ -1,0 +1,50 @@
+"""What the driver's Python is told of failed calls, by an accumulator of Spark: it logs that.
+
+A notebook shows the log. Spark receives accumulators in a thread of its own: the updates of tasks
+when these have ended, and what the driver's JVM says at any time.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pyspark.accumulators import Accumulator
+
+from .._async.told import Collected, Lines
+
+_LOG = logging.getLogger("pillarbox")
+_MOST = 1000
+
+
+class Logged(Collected):
+    """Logs what comes, once for an operator and kind. In tasks it is ``Collected``."""
+
+    def __init__(self) -> None:
+        self._seen: set[tuple[str, str]] = set()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Collected, ()
+
+    def addInPlace(self, value1: Lines, value2: Lines) -> Lines:
+        for line in value2:
+            if isinstance(line, str):
+                # The JVM has logged it where this process writes, unless that is changed.
+                if _LOG.hasHandlers() or sys.stderr is not sys.__stderr__:
+                    _LOG.warning("%s", line)
+            elif line[:2] not in self._seen and len(self._seen) < _MOST:
+                self._seen.add(line[:2])
+                _LOG.warning("%s", line[2])
+        return []
+
+
+_accumulators: WeakKeyDictionary[Any, Accumulator[Lines]] = WeakKeyDictionary()
+
+
+def accumulator_of(context: Any) -> Accumulator[Lines]:
+    """Return the accumulator of a SparkContext, which logs what is added to it."""
+    if context not in _accumulators:
+        _accumulators[context] = context.accumulator([], Logged())
+    return _accumulators[context]
