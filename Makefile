@@ -17,7 +17,7 @@ SUITES := main
 # Spark's workers must run on the interpreter that has the packages.
 export PYSPARK_PYTHON := $(CURDIR)/$(PYTHON)
 
-.PHONY: help demo quick test test-all jars link-check api-baseline test-jvm test-python test-kafka test-stores test-yarn check fmt lint types jar wheel docs bench soak coverage clean tools
+.PHONY: help demo quick test test-all jars link-check api-baseline test-jvm test-python test-kafka test-neighbours test-stores test-yarn check fmt lint types jar wheel docs bench soak coverage clean tools
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -39,7 +39,7 @@ test-python: $(VENV)/.dev $(JAR) ## the tests of the Python package
 	cd python && ../$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-all: ## everything whole: `make test`, all kills and clusters, all lines of Spark, other Pythons (two hours)
-	@$(MAKE) --no-print-directory test SUITES="main whole connect lines upgrades pythons"
+	@$(MAKE) --no-print-directory test SUITES="main whole connect neighbours lines upgrades pythons"
 
 check: lint types test ## format, lint, types and tests
 
@@ -60,6 +60,11 @@ fmt: $(VENV)/.dev ## format everything
 test-kafka: $(VENV)/.dev $(JAR) tools ## from Kafka to Kafka, with a broker of its own (three minutes)
 	tools/sbt kafka/jars
 	cd python && ../$(PYTHON) -m pytest -q -m kafka ../tests/python/test_real_time_kafka.py ../tests/python/test_read_offsets_kafka.py
+
+test-neighbours: $(VENV)/.dev $(JAR) tools ## beside PostgreSQL, Delta Lake and Kafka, all on this machine (five minutes)
+	tools/neighbours delta kafka
+	cd python && ../$(PYTHON) -m pytest -q -rs -m "neighbours or kafka" ../tests/python/test_postgres_spark.py \
+	  ../tests/python/test_delta_spark.py ../tests/python/test_real_time_kafka.py ../tests/python/test_read_offsets_kafka.py
 
 test-stores: $(VENV)/.dev $(JAR) tools ## checkpoints on S3 and HDFS, both on this machine (forty minutes)
 	$(PYTHON) -m pip install --quiet -e 'python[stores]'

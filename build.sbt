@@ -240,6 +240,18 @@ lazy val kafka = (project in file("jvm/kafka"))
     jars := listJars((ThisBuild / baseDirectory).value, update.value, KafkaBroker, KafkaConnector)
   )
 
+/** Delta Lake, for the main line of Spark, which brings its other libraries: of `make test-neighbours`. */
+val Delta = config("delta").hide
+lazy val delta = (project in file("jvm/delta"))
+  .disablePlugins(MimaPlugin)
+  .settings(
+    publish / skip := true,
+    ivyConfigurations += Delta,
+    libraryDependencies ++= Seq("spark_4.2_2.13", "storage", "kernel-api", "kernel-defaults", "kernel-unitycatalog")
+      .map(part => "io.delta" % s"delta-$part" % "4.4.0" % Delta intransitive ()),
+    jars := listJars((ThisBuild / baseDirectory).value, update.value, Delta)
+  )
+
 /**
  * HDFS and YARN in one process each, and what Spark needs for S3: of `make test-stores` and `make test-yarn`. Spark brings
  * the libraries that they need, but for those of YARN. Of the SDK the parts that the connector uses: its own bundle of all

@@ -39,7 +39,7 @@ def progress(spark: SparkSession) -> AbstractContextManager[None]:
     hidden meanwhile.
 
     It watches the actions that this thread starts, in a classic session and through Spark Connect,
-    on the engine "jvm"; streaming queries have their own progress. Tasks report twice a second.
+    on the engine "jvm"; streaming queries have their own progress. Tasks report each second.
 
     Raises :class:`EngineUnavailable` if the session has no jar, and :class:`InvalidOption` for a
     ``spark`` that is no session.

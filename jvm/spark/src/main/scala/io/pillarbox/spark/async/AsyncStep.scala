@@ -27,7 +27,7 @@ private[async] final class AsyncStep(
   val executor: MailboxExecutor = action.processor.mailboxExecutor(priority)
   val metrics = new AsyncMetrics
   val failed = new FailedCalls(task.site.run, task.spec.operator)
-  val timers: ProcessingTimeService = new SystemProcessingTimeService(executor)
+  private val timers = new SystemProcessingTimeService(executor)
   val calls: TaskCalls =
     AsyncStep.callsOf(task, context, error => action.processor.reportThrowable(named(error)))
   val operator = new AsyncWaitOperator(
@@ -46,6 +46,17 @@ private[async] final class AsyncStep(
   calls.connect(operator)
   operator.onCapacityAvailable(onRoom)
   private val shown = TaskMetrics.show(task.spec.name, metrics)
+
+  /** Runs `task` each second until this is closed. */
+  def eachSecond(task: Runnable): Unit = {
+    val timer = new ProcessingTimer {
+      override def onProcessingTime(timestampMs: Long): Unit = {
+        task.run()
+        timers.schedule(this, timers.currentProcessingTime + 1000L)
+      }
+    }
+    timers.schedule(timer, timers.currentProcessingTime + 1000L)
+  }
 
   /** Takes a row in, or keeps it until there is room. From within the default action. */
   def process(row: InternalRow, timestampMs: Long): Unit = {

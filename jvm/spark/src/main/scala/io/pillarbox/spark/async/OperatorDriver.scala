@@ -39,10 +39,21 @@ private final class OperatorDriver(
 
   input.onProgress(() => if (awaitsInput) resume())
 
-  private val progress = TaskProgress.start(task, context)(async.metrics, async.timers)
+  private var published = Map.empty[String, Long]
+  private val progress = TaskProgress.of(task, context, async.metrics)
 
   /** Opens the function: starts the Python worker, opens its resource. Blocks. */
-  def open(): Unit = translating(operator.open())
+  def open(): Unit = {
+    translating(operator.open())
+    async.eachSecond { () =>
+      publish()
+      progress.foreach(_.report(isDone = false))
+    }
+  }
+
+  /** Hands the figures so far to Spark, which shows them with the executor's next heartbeat. */
+  private def publish(): Unit =
+    published = TaskMetrics.publish(task.metrics, async.metrics, lane.mailbox.metrics, published)
 
   /** True once all rows have been taken, called and emitted. */
   def isFinished: Boolean = inputEnded && operator.isDrained
@@ -97,8 +108,9 @@ private final class OperatorDriver(
     val isDone = isFinished
     try translating(async.close())
     finally {
-      progress.foreach(_.end(isDone))
-      TaskMetrics.publish(task.metrics, async.metrics, lane.mailbox.metrics): Unit
+      publish()
+      progress.foreach(_.report(isDone))
+      task.metrics(AsyncIOMetrics.InFlight).set(0L)
       if (limit > 0) task.metrics(AsyncIOMetrics.ConcurrencyNow).set(limit.toDouble)
     }
   }

@@ -46,6 +46,7 @@ private[async] object TaskMetrics {
   ): Map[String, Long] = {
     val now = Counts.map { case (name, of) => name -> of(calls) }.toMap
     now.foreach { case (name, count) => sql(name) += count - before.getOrElse(name, 0L) }
+    sql.get(InFlight).foreach(_.set(calls.inFlight.toLong))
     sql(InFlightMax).set(calls.inFlightMax.toDouble)
     sql(LatencyMean).set(calls.callLatencyMean / NanosPerMs)
     sql(LatencyP99).set(calls.callLatency.getSnapshot.get99thPercentile / NanosPerMs)
