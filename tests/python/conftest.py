@@ -135,14 +135,17 @@ CONNECT = SMOKE | {
     "test_async_parity_spark",
     "test_async_udf_spark",
     "test_caching_spark",
+    "test_failure_of_spark",
     "test_metrics_spark",
     "test_parity_spark",
+    "test_progress_spark",
     "test_random_programs_spark",
     "test_scan_spark",
     "test_state_types_spark",
     "test_tagged_union",
     "test_tagged_union_spark",
     "test_types_round_trip",
+    "test_values_spark",
 }
 LINES = CONNECT | {
     "test_real_time_spark",

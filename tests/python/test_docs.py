@@ -19,6 +19,7 @@ import pytest
 
 import pillarbox as pb
 from java_jars import compiled
+from pillarbox._driver.python_engine import SETTINGS
 from spark_support import add_jar
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -249,10 +250,10 @@ def test_every_metric_is_on_the_page_of_metrics() -> None:
     )
     of_state = ("keyed/KeyedMetrics.scala", "state/StateTaskSpec.scala")
     carried = "async/carry/CarryMetrics.scala"
-    shown += strings(r'[\w"]+ -> "([^"]+)"', *of_state, carried)
-    assert len(shown) == 34
+    shown += strings(r'[\w"]+ -> "([^"]+ [^"]+)"', *of_state, carried)
+    assert len(shown) == 35
     assert [name for name in shown if f"| {name} |" not in page] == []
-    customs = strings(r'"(num\w+|state\w+|commit\w+)"', *of_state, carried)
+    customs = strings(r'(?<!-> )"(num\w+|state\w+|commit\w+)"', *of_state, carried)
     assert len(customs) == 15
     assert [name for name in customs if f"| `{name}` |" not in page] == []
 
@@ -260,5 +261,5 @@ def test_every_metric_is_on_the_page_of_metrics() -> None:
 def test_every_setting_is_on_the_page_of_configuration_with_its_default() -> None:
     page = (ROOT / "docs/configuration.md").read_text("utf-8")
     settings = strings(r'"(spark\.pillarbox[^"]+)",\s+"([^"]+)"', "base/PillarboxConf.scala")
-    assert len(settings) == 4
+    assert tuple(key for key, _ in settings) == SETTINGS
     assert [one for one in settings if f"- `{one[0]}` ({one[1]}): " not in page] == []
