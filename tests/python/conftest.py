@@ -138,6 +138,7 @@ CONNECT = SMOKE | {
     "test_failure_of_spark",
     "test_metrics_spark",
     "test_parity_spark",
+    "test_progress_spark",
     "test_random_programs_spark",
     "test_scan_spark",
     "test_state_types_spark",

@@ -45,6 +45,7 @@ private[async] final class AsyncStep(
 
   calls.connect(operator)
   operator.onCapacityAvailable(onRoom)
+  private val shown = TaskMetrics.show(task.spec.name, metrics)
 
   /** Runs `task` each second until this is closed. */
   def eachSecond(task: Runnable): Unit = {
@@ -74,7 +75,9 @@ private[async] final class AsyncStep(
     timers.close()
     failed.publish()
     try naming(operator.close())
-    finally calls.close()
+    finally
+      try calls.close()
+      finally shown.close()
   }
 }
 

@@ -3,6 +3,7 @@ package io.pillarbox.spark.async
 import io.pillarbox.async.AsyncMetrics
 import io.pillarbox.mailbox.MailboxMetrics
 import io.pillarbox.spark.async.AsyncIOMetrics._
+import io.pillarbox.spark.task.OperatorFigure
 import org.apache.spark.sql.execution.metric.SQLMetric
 
 /** Publishes a task's figures in Spark's UI. */
@@ -17,6 +18,24 @@ private[async] object TaskMetrics {
     JournalHits -> (_.journalHits),
     CapacityWait -> (_.capacityWaitNanos)
   )
+
+  /**
+   * Shows a task's figures in Spark's metrics system until the result is closed; the counts stay there.
+   */
+  def show(operator: String, calls: AsyncMetrics): AutoCloseable = {
+    OperatorFigure.follow(
+      operator,
+      Seq(
+        "rows" -> (() => calls.rows),
+        "calls" -> (() => calls.calls),
+        "retries" -> (() => calls.retries),
+        "timeouts" -> (() => calls.timeouts),
+        "errors" -> (() => calls.errors),
+        "journalHits" -> (() => calls.journalHits)
+      ),
+      Seq("callsInFlight" -> (() => calls.inFlight.toLong))
+    )
+  }
 
   /** Adds what has come since the counts `before`, by their names, and returns the present counts. */
   def publish(
