@@ -59,7 +59,7 @@ fmt: $(VENV)/.dev ## format everything
 
 test-kafka: $(VENV)/.dev $(JAR) tools ## from Kafka to Kafka, with a broker of its own (three minutes)
 	tools/sbt kafka/jars
-	cd python && ../$(PYTHON) -m pytest -q -m kafka ../tests/python/test_real_time_kafka.py ../tests/python/test_read_offsets_kafka.py
+	cd python && ../$(PYTHON) -m pytest -q -m kafka ../tests/python/test_real_time_kafka.py ../tests/python/test_read_offsets_kafka.py ../tests/python/test_docs_kafka.py
 
 test-neighbours: $(VENV)/.dev $(JAR) tools ## beside PostgreSQL, Delta Lake and Kafka, all on this machine (five minutes)
 	tools/neighbours delta kafka

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sphinx.application import Sphinx
 
-FOLDERS = {"benchmarks/index": "[!i]*", "adr/index": "0*"}
+FOLDERS = {"benchmarks/index": "[!i]*", "adr/index": "0*", "cookbook/index": "[!i]*"}
 
 
 def pages_below(app: Sphinx, docname: str, source: list[str]) -> None:

@@ -1,16 +1,20 @@
 """Applications for one driver that tries its tasks again: ``python retries_app.py FOLDER NAME...``.
 
 A driver of its own has what the shared session can't: tasks with four attempts, a limit of memory
-for Python, and local folders where nobody else's are. Prints a dict of the answers by name.
+for Python, a UI with metrics, and local folders where nobody else's are. Prints a dict of the
+answers by name.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import sys
+import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,7 +30,11 @@ SETTINGS = {
     "spark.executor.pyspark.memory": "2g",
     "spark.pillarbox.state.maintenanceInterval": "1s",
     "spark.sql.shuffle.partitions": "2",
-    "spark.ui.enabled": "false",
+    "spark.ui.port": "0",
+    "spark.metrics.conf.*.sink.prometheusServlet.class": (
+        "org.apache.spark.metrics.sink.PrometheusServlet"
+    ),
+    "spark.metrics.conf.*.sink.prometheusServlet.path": "/metrics/prometheus",
 }
 
 
@@ -168,6 +176,62 @@ def is_stopped_often(spark: SparkSession, folder: str) -> int:
 
 def is_stopped_very_often(spark: SparkSession, folder: str) -> int:
     return is_stopped_in_the_middle(spark, folder, stops=60)
+
+
+def scraped(spark: SparkSession, operator: str) -> dict[str, int]:
+    """What Prometheus reads of an operator from the driver."""
+    url = f"{spark.sparkContext.uiWebUrl}/metrics/prometheus"
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        text = answer.read().decode()
+    found = re.findall(rf'_driver_pillarbox_{operator}_(\w+)_Value{{type="gauges"}} (\d+)', text)
+    return {name: int(value) for name, value in found}
+
+
+class Counts(pb.KeyedProcessFunction):
+    def open(self, ctx: Any) -> None:
+        self.count = ctx.value_state("count", "long")
+
+    def process(self, row: Any, ctx: Any) -> Iterator[Any]:
+        self.count.update((self.count.value() or 0) + 1)
+        yield row.id, self.count.value()
+
+
+def metered(spark: SparkSession, folder: str) -> dict[str, Any]:
+    async def second_time(row: Any) -> int:
+        while not os.path.exists(f"{folder}/open"):
+            await asyncio.sleep(0.01)
+        if pb.current_call().attempt == 1:
+            raise ConnectionError("once more")
+        if row.id == 0:
+            raise ValueError("never")
+        return int(row.id)
+
+    calls = spark.range(0, 10, 1, 2).transform(
+        pb.async_io,
+        second_time,
+        returns="x long",
+        name="prices (eur)",
+        on_error="null",
+        retry=pb.Retry(2, backoff="1ms"),
+        engine="jvm",
+    )
+    action = threading.Thread(target=calls.collect)
+    action.start()
+    operator = "prices__eur_"
+    eventually(lambda: scraped(spark, operator).get("callsInFlight") == 10, "10 calls in flight")
+    open(f"{folder}/open", "w").close()
+    action.join()
+    calls.collect()
+
+    spark.range(5).write.parquet(f"{folder}/metered")
+    rows = spark.readStream.schema("id long").parquet(f"{folder}/metered")
+    keyed = pb.process_keyed(rows, Counts(), by="id", returns="id long, n long", name="counts")
+    writer = keyed.writeStream.format("noop").option("checkpointLocation", f"{folder}/counts")
+    query = writer.start()
+    query.processAllAvailable()
+    answer = {"async": scraped(spark, operator), "keyed": scraped(spark, "counts")}
+    query.stop()
+    return answer
 
 
 def main(folder: str, *names: str) -> None:

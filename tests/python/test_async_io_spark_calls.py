@@ -198,7 +198,7 @@ def test_broadcast_variables_reach_the_function(spark: SparkSession) -> None:
     assert [row.name for row in df.collect()] == ["zero", "one"]
 
 
-def test_a_blocked_event_loop_is_reported_with_its_stack(
+def test_a_blocked_event_loop_fails_the_task_with_its_stack_though_failed_rows_go_on(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(options, "BLOCKED_LOOP_MS", 1000)
@@ -207,7 +207,8 @@ def test_a_blocked_event_loop_is_reported_with_its_stack(
         threading.Event().wait()
         return 1
 
-    df = spark.range(0, 1, 1, 1).transform(pb.async_io, blocks_here, returns="x int", engine="jvm")
+    asked = {"returns": "x int", "engine": "jvm", "on_error": "column"}
+    df = spark.range(0, 1, 1, 1).transform(pb.async_io, blocks_here, **asked)
     with pytest.raises(Exception, match=r"EVENT_LOOP_BLOCKED(?s:.)*blocks_here"):
         df.collect()
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
@@ -363,6 +363,40 @@ def test_calls_in_a_stream_have_ids_of_their_micro_batch(
     Path(checkpoint, "commits", "0").unlink()
     Path(checkpoint, "commits", ".0.crc").unlink(missing_ok=True)
     assert sorted(run()[6:]) == sorted(first)
+
+
+@pytest.mark.classic
+def test_calls_in_foreach_batch_have_ids_of_their_micro_batch(
+    spark: SparkSession, log: CallLog, tmp_path: Path
+) -> None:
+    source, checkpoint = tmp_path / "in", str(tmp_path / "checkpoint")
+    spark.range(4).coalesce(1).write.parquet(str(source))
+    rows = spark.readStream.schema("id long").parquet(str(source))
+
+    def run() -> list[str]:
+        before = len(log.events("start"))
+        score = logged(log, name="score")
+
+        def calls(batch: DataFrame, number: int) -> None:
+            batch.count()
+            kept = batch.select("id", score("id").alias("s")).persist()
+            assert kept.count() == len(kept.collect()) == 4
+            kept.unpersist()
+            left, right = (
+                batch.select(score("id").alias("k")),
+                batch.select((score("id")).alias("k")),
+            )
+            assert left.join(right.hint("broadcast"), "k").count() == 4
+
+        query = rows.writeStream.foreachBatch(calls).option("checkpointLocation", checkpoint)
+        query.trigger(availableNow=True).start().awaitTermination()
+        return sorted(event["call_id"] for event in log.events("start")[before:])
+
+    first = run()
+    assert len(set(first)) == len(first) == 12
+    Path(checkpoint, "commits", "0").unlink()
+    Path(checkpoint, "commits", ".0.crc").unlink(missing_ok=True)
+    assert run() == first
 
 
 def test_a_function_that_can_t_travel_is_named(spark: SparkSession) -> None:

@@ -143,6 +143,16 @@ def test_settings_without_a_meaning_are_refused_when_an_operator_is_made(spark, 
         spark.conf.unset(f"spark.pillarbox.{key}")
 
 
+def test_a_misspelt_setting_is_refused_on_the_python_engine_too(spark):
+    key = "spark.pillarbox.errors.showValue"
+    spark.conf.set(key, "false")
+    try:
+        with pytest.raises(pb.InvalidOption, match=f"There is no setting {key}. .*showValues"):
+            apply(spark.range(3), engine="python")
+    finally:
+        spark.conf.unset(key)
+
+
 def test_returns_of_a_type_that_arrow_cannot_carry_name_the_column(df):
     with pytest.raises(pb.InvalidSchema, match=r"column gap of returns has the type interval year"):
         apply(df, returns="y long, gap interval year to month")

@@ -51,6 +51,29 @@ def test_two_operators_of_one_function_over_one_frame(spark: SparkSession, calle
     assert len(set(ids(called(called(rows), "again"), "call", "again"))) == 40
 
 
+async def refuses_odd_ids(row: Any) -> str:
+    if row.id % 2:
+        raise LookupError(row.id)
+    return pb.call_id()
+
+
+def test_failed_rows_that_are_called_anew_keep_their_ids_by_call_key_alone(
+    spark: SparkSession,
+) -> None:
+    def ids_stay(**more: Any) -> set[bool]:
+        asked = {"returns": "call string", "engine": "jvm", **more}
+        rows = spark.range(0, 10, 1, 2)
+        first = pb.async_io(rows, refuses_odd_ids, on_error="column", **asked).collect()
+        failed = [(row.id, row.error.call_id) for row in first if row.error]
+        anew = spark.createDataFrame(failed, "id bigint, first string")
+        again = pb.async_io(anew, own_id, inputs="id", **asked).collect()
+        assert sorted(row.id for row in again) == [1, 3, 5, 7, 9]
+        return {row.call == row.first for row in again}
+
+    assert ids_stay() == {False}
+    assert ids_stay(call_key="id", name="asked") == {True}
+
+
 def test_inputs_side_by_side(spark: SparkSession, called: Any) -> None:
     left, right = called(spark.range(10)), called(spark.range(10, 20))
     assert len(set(ids(left.union(right)))) == 20

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 import pillarbox as pb
 from java_jars import compiled
-from spark_support import by_value
+from spark_support import add_jar, by_value
 
 by_value(__name__)
 
@@ -380,11 +379,7 @@ def calls_java(spark):  # type: ignore[no-untyped-def]
 
 @pytest.fixture(scope="module")
 def answers(spark: SparkSession, users_jar: Path) -> Any:
-    """The jar comes to the loader of what was submitted, which executors of this JVM look into;
-    ``test_configure_spark`` has one that comes by ``spark.jars``."""
-    java: Any = SparkContext._active_spark_context._jvm.java
-    url = java.io.File(str(users_jar)).toURI().toURL()
-    java.lang.Thread.currentThread().getContextClassLoader().addURL(url)
+    add_jar(spark, users_jar)
     return json.loads(json.dumps(calls_java(spark)))
 
 

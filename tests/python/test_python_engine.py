@@ -160,7 +160,8 @@ def test_a_resource_that_fails_to_open_ends_the_task():
     assert failure.value.kind == "ConnectionRefusedError"
 
 
-def test_a_blocked_loop_ends_the_task_with_its_stack():
+@pytest.mark.parametrize("on_error", ["raise", "column"])
+def test_a_blocked_loop_ends_the_task_with_its_stack_whatever_becomes_of_failed_rows(on_error):
     release = threading.Event()
 
     async def hogs(row):
@@ -168,7 +169,7 @@ def test_a_blocked_loop_ends_the_task_with_its_stack():
 
     try:
         with pytest.raises(pb.WorkerFailed, match="EVENT_LOOP_BLOCKED") as failure:
-            list(task(hogs, blocked_ms=200).run(batches(1)))
+            list(task(hogs, blocked_ms=200, on_error=on_error).run(batches(1)))
         assert "in hogs" in str(failure.value)
         assert "in _run_loop" not in str(failure.value)
     finally:

@@ -28,7 +28,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def answers(folder: Path) -> Any:
-    return run(folder, "loses_workers", "memory", "fails_for_ever", "is_stopped_in_the_middle")
+    return run(
+        folder, "loses_workers", "memory", "fails_for_ever", "is_stopped_in_the_middle", "metered"
+    )
 
 
 def test_a_task_whose_worker_was_killed_is_tried_again_under_the_same_ids(
@@ -50,6 +52,17 @@ def test_a_worker_that_needs_more_memory_than_it_may_have(answers: Any) -> None:
     assert "MemoryError" in told["keyed"]
     assert "process_keyed(Greedy): The Python worker" in told["killed"]
     assert "spark.executor.pyspark.memory allows it 2048 MiB" in told["killed"]
+
+
+def test_prometheus_reads_the_figures_of_operators_from_the_driver(answers: Any) -> None:
+    """Two actions, each with ten rows, all of which are tried twice; one fails for good."""
+    counts = {"calls": 40, "retries": 20, "errors": 2, "rows": 20}
+    none = {"timeouts": 0, "journalHits": 0, "callsInFlight": 0}
+    assert answers["metered"]["async"] == {**counts, **none}
+    keyed = answers["metered"]["keyed"]
+    assert keyed.pop("rows") == keyed.pop("stateEntries") == 5
+    assert set(keyed) == {"eventTimersFired", "processingTimersFired", "lateRows"}
+    assert set(keyed.values()) == {0}
 
 
 def check_attempts(answer: Any) -> None:

@@ -32,6 +32,7 @@ from ._driver.process_keyed import (
     process_keyed_async,
     side_output,
 )
+from ._driver.progress import progress
 from ._driver.read_offsets import read_offsets
 from ._driver.read_state import read_state
 from ._driver.scan import scan
@@ -131,6 +132,7 @@ __all__ = [
     "process_keyed",
     "process_keyed_arrow",
     "process_keyed_async",
+    "progress",
     "read_offsets",
     "read_state",
     "scan",

@@ -19,11 +19,21 @@ from .._async.python_task import CallScope, run_task
 from .._async.told import ToldByTasks
 from .._base.checks import check
 from .._base.values import REDACTION, SHOW_VALUES, Values
+from ..errors import error
 from .door import door_of
 from .identity import Identity
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+# Those of PillarboxConf.scala; what else begins so is misspelt, or of tests.
+SETTINGS = (
+    "spark.pillarbox.state.snapshotEvery",
+    "spark.pillarbox.state.rocksdb.memory",
+    "spark.pillarbox.state.maintenanceInterval",
+    SHOW_VALUES,
+)
+_PREFIX, _INTERNAL = "spark.pillarbox.", "spark.pillarbox.internal."
 
 _NUMBERS = re.compile(r"#\d+L?|@[0-9a-f]+")  # the parts of a plan that differ from run to run
 
@@ -66,10 +76,14 @@ def async_io_in_python(
 
 
 def _values(spark: SparkSession) -> Values:
-    """Return what errors show, by the settings that the JVM's engine reads itself."""
-    told = str(spark.conf.get(SHOW_VALUES, "true")).strip().lower()
+    """Return what errors show. Refuses settings as the JVM does, which reads them itself."""
+    settings = spark.conf.getAll
+    for key in settings:
+        if key.startswith(_PREFIX) and key not in SETTINGS and not key.startswith(_INTERNAL):
+            raise error("UNKNOWN_SETTING", key=key, known=", ".join(SETTINGS))
+    told = settings.get(SHOW_VALUES, "true").strip().lower()
     check(told in ("true", "false"), SHOW_VALUES, "true or false", told, "false")
-    return Values(told == "true", str(spark.conf.get(REDACTION, Values.redaction)))
+    return Values(told == "true", settings.get(REDACTION, Values.redaction))
 
 
 def _numbered(schema: StructType) -> StructType:

@@ -57,6 +57,10 @@ class ClassicDoor(Door):
         session = self._spark._jsparkSession
         return str(self._bridge().lookUp(session, kind, json.dumps(address)))
 
+    def _progress(self, tag: str, goes_on: bool) -> str:
+        session = self._spark._jsparkSession
+        return str(self._bridge().progress(session, tag, goes_on))
+
     def analyzed_plan(self, df: DataFrame) -> str:
         return str(df._jdf.queryExecution().analyzed().treeString())
 

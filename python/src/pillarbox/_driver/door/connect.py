@@ -84,6 +84,9 @@ class ConnectDoor(Door):
     def _look_up(self, kind: str, address: dict[str, Any]) -> str:
         return str(self._rows(kind, address)[0][0])
 
+    def _progress(self, tag: str, goes_on: bool) -> str:
+        return str(self._rows("progress", {"progress": tag, "goes_on": goes_on})[0][0])
+
     def analyzed_plan(self, df: DataFrame) -> str:
         remote: Any = df
         return str(remote._explain_string(extended=True)).partition("== Optimized Logical Plan ==")[

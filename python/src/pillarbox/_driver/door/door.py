@@ -80,6 +80,16 @@ class Door(ABC):
     def _look_up(self, kind: str, address: dict[str, Any]) -> str:
         """Return the answer of the bridge's ``lookUp``."""
 
+    def progress(self, tag: str, goes_on: bool) -> list[dict[str, Any]]:
+        """Return the figures of the calls of actions with a ``tag``, which begins as those of
+        ``progress`` do. Without ``goes_on`` they are forgotten."""
+        found: list[dict[str, Any]] = json.loads(self._progress(tag, goes_on))
+        return found
+
+    @abstractmethod
+    def _progress(self, tag: str, goes_on: bool) -> str:
+        """Return the answer of the bridge's ``progress``."""
+
     @abstractmethod
     def analyzed_plan(self, df: DataFrame) -> str:
         """Return the text of the analysed plan. Needs no jar."""

@@ -1,10 +1,11 @@
 package io.pillarbox.async
 
 import java.util.concurrent.{CompletionException, ExecutionException}
+import java.util.{Collection => JCollection}
 
 import io.pillarbox.api.{NotRetryable, RetryAfter}
 import io.pillarbox.async.AsyncHarness._
-import io.pillarbox.async.retry.AsyncRetryStrategies
+import io.pillarbox.async.retry.{AsyncRetryStrategies, FailedCall, FailurePolicy}
 import org.scalatest.funsuite.AnyFunSuite
 
 class AsyncRetrySuite extends AnyFunSuite {
@@ -36,6 +37,26 @@ class AsyncRetrySuite extends AnyFunSuite {
     h.fail("a")
     assert(h.emitted == Seq("a=>failed RuntimeException after 3 in 20"))
     assert(h.metrics.errors == 1 && h.metrics.retries == 2)
+  }
+
+  test("the policy notes each attempt that is made again, with its own cause, and not the last one") {
+    val noted = Seq.newBuilder[String]
+    val notes = new FailurePolicy[String, String] {
+      override def onFailure(call: FailedCall[String], cause: Throwable): JCollection[String] =
+        FailureAsRow.onFailure(call, cause)
+      override def onRetry(input: String, attempt: Int, cause: Throwable): Unit =
+        noted += s"$input $attempt ${cause.getClass.getSimpleName}"
+    }
+    val h = new AsyncHarness(asRow.copy(retry = retry(3, 10), onFailure = notes))
+    h.process("a", "b")
+    h.fail("a", new CompletionException(new java.io.IOException))
+    h.fail("b", new java.io.IOException with NotRetryable)
+    h.advanceTo(10)
+    h.fail("a", new ArithmeticException)
+    h.advanceTo(20)
+    h.fail("a")
+    assert(h.emitted.size == 2)
+    assert(noted.result() == Seq("a 1 IOException", "a 2 ArithmeticException"))
   }
 
   test("a waiting retry holds its place and counts toward the capacity") {

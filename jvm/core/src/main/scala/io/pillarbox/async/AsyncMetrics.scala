@@ -26,6 +26,9 @@ private[pillarbox] final class AsyncMetrics {
   /** Elements taken in and not answered yet: calls under way, waiting for a permit or for a retry. */
   var inFlight: Int = 0
 
+  /** Elements whose answers are known. */
+  var rows: Long = 0L
+
   /** The largest `inFlight` so far. */
   var inFlightMax: Int = 0
 
@@ -49,5 +52,8 @@ private[pillarbox] final class AsyncMetrics {
     callLatency.update(latencyNanos)
   }
 
-  private[async] def finished(): Unit = inFlight -= 1
+  private[async] def finished(): Unit = {
+    inFlight -= 1
+    rows += 1
+  }
 }

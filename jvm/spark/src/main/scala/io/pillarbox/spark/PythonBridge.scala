@@ -3,7 +3,7 @@ package io.pillarbox.spark
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.ObjectMapper
-import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec}
+import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec, CallProgress}
 import io.pillarbox.spark.base.{Build, PillarboxConf, SpecJson}
 import io.pillarbox.spark.inspect.{CheckpointCatalog, StateAddress, StateReader}
 import io.pillarbox.spark.keyed.KeyedSpec
@@ -118,6 +118,20 @@ private[pillarbox] object PythonBridge {
     val node = ReadState(reader, DataTypeUtils.toAttributes(reader.schema))
     PillarboxStrategy.register(session, node)
     SparkAdapter.ofRows(session, node)
+  }
+
+  /**
+   * Returns the figures of the calls of tagged actions, as `CallProgress` has them, and hides Spark's own
+   * progress bar for half a second if there are any.
+   *
+   * @param progress the tag
+   * @param goesOn true before and during the actions, false for the last time
+   */
+  def progress(session: SparkSession, progress: String, goesOn: Boolean): String = {
+    if (CallProgress.areThere(progress)) SparkAdapter.hideProgressBar(session.sparkContext)
+    val told = CallProgress.json(progress)
+    if (goesOn) CallProgress.watch(progress) else CallProgress.forget(progress)
+    told
   }
 
   private def className(operator: String, named: Option[String]): String = named.getOrElse(

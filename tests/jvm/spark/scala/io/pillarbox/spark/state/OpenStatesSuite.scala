@@ -5,6 +5,7 @@ import java.util.concurrent.{CompletableFuture, CountDownLatch, TimeUnit}
 
 import io.pillarbox.spark.LocalSpark
 import io.pillarbox.spark.checkpoint.StateVersion
+import io.pillarbox.spark.task.OperatorFigure
 import org.apache.spark.sql.pillarbox.StatePartition
 import org.apache.spark.sql.types.StructType
 import org.scalatest.concurrent.Eventually
@@ -55,6 +56,19 @@ class OpenStatesSuite extends AnyFunSuite with LocalSpark with Eventually {
       assert(OpenStates.checkOut(partition, first).contains(versioned))
       versioned.close()
     }
+  }
+
+  test("the entries of open state are in Spark's metrics system until it is closed") {
+    val entries = OperatorFigure.of("open states", "stateEntries")
+    val (_, one) = opened()
+    val (_, other) = opened()
+    Seq(3L, 5L).foreach(one.show("open states", _))
+    other.show("open states", 2)
+    assert(entries.getValue == 7)
+    one.close()
+    assert(entries.getValue == 2)
+    other.close()
+    assert(entries.getValue == 0)
   }
 
   test("state that is taken while a snapshot of it waits is not given to the snapshot") {

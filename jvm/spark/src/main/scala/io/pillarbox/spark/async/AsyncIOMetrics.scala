@@ -8,6 +8,7 @@ private[pillarbox] object AsyncIOMetrics {
   val OutputRows = "numOutputRows"
   val Calls = "calls"
   val JournalHits = "numJournalHits"
+  val InFlight = "inFlight"
   val InFlightMax = "inFlightMax"
   val Retries = "retries"
   val Timeouts = "timeouts"
@@ -32,6 +33,7 @@ private[pillarbox] object AsyncIOMetrics {
     OutputRows -> SQLMetrics.createMetric(sc, "number of output rows"),
     Calls -> SQLMetrics.createMetric(sc, "calls"),
     JournalHits -> SQLMetrics.createMetric(sc, "answers from the journal"),
+    InFlight -> SQLMetrics.createMetric(sc, "calls in flight"),
     InFlightMax -> SQLMetrics.createAverageMetric(sc, "calls in flight, most in a task"),
     Retries -> SQLMetrics.createMetric(sc, "retries"),
     Timeouts -> SQLMetrics.createMetric(sc, "timeouts"),

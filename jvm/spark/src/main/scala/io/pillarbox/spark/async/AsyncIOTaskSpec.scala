@@ -43,16 +43,18 @@ private[pillarbox] final case class CallColumns(
  * @param limitKey names what the operator's limits count, for tasks that share them
  * @param journal the folder in which answers are kept, if they are
  * @param run names the action or streaming query
+ * @param part the number of the part of the operator that it is for
  */
 private[pillarbox] final case class CallSite(
     scope: String,
     limitKey: String,
     journal: Option[JournalFolder],
-    run: String
+    run: String,
+    part: Int = 0
 ) {
 
   /** Returns the site of a part of the operator: of a partition, or of a slot. */
-  def ofPart(number: Int): CallSite = copy(scope = s"$scope-$number")
+  def ofPart(number: Int): CallSite = copy(scope = s"$scope-$number", part = number)
 }
 
 /** The session's settings of Arrow. */

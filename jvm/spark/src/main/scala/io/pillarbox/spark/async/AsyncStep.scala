@@ -45,6 +45,18 @@ private[async] final class AsyncStep(
 
   calls.connect(operator)
   operator.onCapacityAvailable(onRoom)
+  private val shown = TaskMetrics.show(task.spec.name, metrics)
+
+  /** Runs `task` each second until this is closed. */
+  def eachSecond(task: Runnable): Unit = {
+    val timer = new ProcessingTimer {
+      override def onProcessingTime(timestampMs: Long): Unit = {
+        task.run()
+        timers.schedule(this, timers.currentProcessingTime + 1000L)
+      }
+    }
+    timers.schedule(timer, timers.currentProcessingTime + 1000L)
+  }
 
   /** Takes a row in, or keeps it until there is room. From within the default action. */
   def process(row: InternalRow, timestampMs: Long): Unit = {
@@ -63,7 +75,9 @@ private[async] final class AsyncStep(
     timers.close()
     failed.publish()
     try naming(operator.close())
-    finally calls.close()
+    finally
+      try calls.close()
+      finally shown.close()
   }
 }
 

@@ -13,7 +13,7 @@ import org.apache.spark.sql.pillarbox.TaskKills
  * The default action takes an input row; answers, deadlines and retries come as mail. When there is no room
  * for a row, or no row, the default action is suspended and the thread sleeps on the mailbox.
  *
- * @param progress runs when a step may do something again after one had nothing to do
+ * @param onProgress runs when a step may do something again after one had nothing to do
  */
 private final class OperatorDriver(
     task: AsyncIOTaskSpec,
@@ -22,7 +22,7 @@ private final class OperatorDriver(
     lane: TaskLane,
     priority: Int,
     context: TaskContext,
-    progress: Runnable
+    onProgress: Runnable
 ) extends LaneResource {
   private val async: AsyncStep = new AsyncStep(
     task,
@@ -39,8 +39,21 @@ private final class OperatorDriver(
 
   input.onProgress(() => if (awaitsInput) resume())
 
+  private var published = Map.empty[String, Long]
+  private val progress = TaskProgress.of(task, context, async.metrics)
+
   /** Opens the function: starts the Python worker, opens its resource. Blocks. */
-  def open(): Unit = translating(operator.open())
+  def open(): Unit = {
+    translating(operator.open())
+    async.eachSecond { () =>
+      publish()
+      progress.foreach(_.report(isDone = false))
+    }
+  }
+
+  /** Hands the figures so far to Spark, which shows them with the executor's next heartbeat. */
+  private def publish(): Unit =
+    published = TaskMetrics.publish(task.metrics, async.metrics, lane.mailbox.metrics, published)
 
   /** True once all rows have been taken, called and emitted. */
   def isFinished: Boolean = inputEnded && operator.isDrained
@@ -60,7 +73,7 @@ private final class OperatorDriver(
   private def resume(): Unit = {
     awaitsInput = false
     action.resume()
-    progress.run()
+    onProgress.run()
   }
 
   private def takeInput(): Unit =
@@ -92,9 +105,12 @@ private final class OperatorDriver(
   override def close(): Unit = if (!closed) {
     closed = true
     val limit = async.calls.limitShare
+    val isDone = isFinished
     try translating(async.close())
     finally {
-      TaskMetrics.publish(task.metrics, async.metrics, lane.mailbox.metrics): Unit
+      publish()
+      progress.foreach(_.report(isDone))
+      task.metrics(AsyncIOMetrics.InFlight).set(0L)
       if (limit > 0) task.metrics(AsyncIOMetrics.ConcurrencyNow).set(limit.toDouble)
     }
   }

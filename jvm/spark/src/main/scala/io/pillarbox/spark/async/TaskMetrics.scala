@@ -3,6 +3,7 @@ package io.pillarbox.spark.async
 import io.pillarbox.async.AsyncMetrics
 import io.pillarbox.mailbox.MailboxMetrics
 import io.pillarbox.spark.async.AsyncIOMetrics._
+import io.pillarbox.spark.task.OperatorFigure
 import org.apache.spark.sql.execution.metric.SQLMetric
 
 /** Publishes a task's figures in Spark's UI. */
@@ -18,6 +19,24 @@ private[async] object TaskMetrics {
     CapacityWait -> (_.capacityWaitNanos)
   )
 
+  /**
+   * Shows a task's figures in Spark's metrics system until the result is closed; the counts stay there.
+   */
+  def show(operator: String, calls: AsyncMetrics): AutoCloseable = {
+    OperatorFigure.follow(
+      operator,
+      Seq(
+        "rows" -> (() => calls.rows),
+        "calls" -> (() => calls.calls),
+        "retries" -> (() => calls.retries),
+        "timeouts" -> (() => calls.timeouts),
+        "errors" -> (() => calls.errors),
+        "journalHits" -> (() => calls.journalHits)
+      ),
+      Seq("callsInFlight" -> (() => calls.inFlight.toLong))
+    )
+  }
+
   /** Adds what has come since the counts `before`, by their names, and returns the present counts. */
   def publish(
       sql: Map[String, SQLMetric],
@@ -27,6 +46,7 @@ private[async] object TaskMetrics {
   ): Map[String, Long] = {
     val now = Counts.map { case (name, of) => name -> of(calls) }.toMap
     now.foreach { case (name, count) => sql(name) += count - before.getOrElse(name, 0L) }
+    sql.get(InFlight).foreach(_.set(calls.inFlight.toLong))
     sql(InFlightMax).set(calls.inFlightMax.toDouble)
     sql(LatencyMean).set(calls.callLatencyMean / NanosPerMs)
     sql(LatencyP99).set(calls.callLatency.getSnapshot.get99thPercentile / NanosPerMs)

@@ -5,6 +5,7 @@ import java.util.Optional
 import scala.jdk.OptionConverters._
 
 import io.pillarbox.spark.PythonBridge
+import io.pillarbox.spark.base.SpecJson
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.connect.planner.SparkConnectPlanner
@@ -41,6 +42,9 @@ private[pillarbox] final class PillarboxRelations extends RelationPlugin {
         val initial = message.initial.map(connect.dataFrame).orNull
         PythonBridge.processKeyed(input, function, message.spec, initial)
       case "read_state" => PythonBridge.readState(connect.session, message.spec)
+      case "progress" =>
+        val asked = SpecJson.read[PillarboxRelations.Progress](message.spec)
+        connect.rows(PythonBridge.progress(connect.session, asked.progress, asked.goesOn))
       case look => connect.rows(PythonBridge.lookUp(connect.session, look, message.spec))
     }
   }
@@ -54,4 +58,10 @@ private[pillarbox] final class PillarboxRelations extends RelationPlugin {
 
   private def lacks(message: OperatorMessage, what: String): Nothing =
     throw new IllegalArgumentException(s"The message of ${message.kind} lacks $what.")
+}
+
+private object PillarboxRelations {
+
+  /** A question of `PythonBridge.progress`. */
+  private final case class Progress(progress: String, goesOn: Boolean)
 }

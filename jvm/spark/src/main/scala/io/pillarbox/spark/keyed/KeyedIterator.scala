@@ -2,7 +2,7 @@ package io.pillarbox.spark.keyed
 
 import io.pillarbox.api.TimeDomain
 import io.pillarbox.spark.state.{PartitionState, StateSource}
-import io.pillarbox.spark.task.{RunToEnd, TaskLanes}
+import io.pillarbox.spark.task.{LaneResource, RunToEnd, TaskLanes}
 import io.pillarbox.state.StateException
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
@@ -96,6 +96,8 @@ private[pillarbox] final class KeyedIterator(
     startNanos = System.nanoTime
     if (!task.isBatch || input.hasNext || initial.hasNext) {
       lane.closeAtEnd(source)
+      val shown = KeyedMetrics.show(task.spec.name, task.metrics)
+      lane.closeAtEnd(new LaneResource { override def close(): Unit = shown.close() })
       val state = source.open()
       isOpen = true
       lane.onHandOver(() => state.takeOver())

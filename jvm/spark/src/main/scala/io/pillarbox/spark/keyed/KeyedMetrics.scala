@@ -1,6 +1,7 @@
 package io.pillarbox.spark.keyed
 
 import io.pillarbox.spark.state.StateTaskSpec
+import io.pillarbox.spark.task.OperatorFigure
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 
@@ -17,6 +18,23 @@ private[pillarbox] object KeyedMetrics {
     LateRows -> "number of late rows that were processed or put out",
     QuietPartitions -> "number of partitions without rows or due timers"
   ) ++ StateTaskSpec.metricDescriptions
+
+  /** The names in Spark's metrics system, and the metrics that they are. */
+  val InSystem: Seq[(String, String)] = Seq(
+    "rows" -> "numOutputRows",
+    "eventTimersFired" -> EventTimersFired,
+    "processingTimersFired" -> ProcessingTimersFired,
+    "lateRows" -> LateRows
+  )
+
+  /** Shows a task's metrics in Spark's metrics system, from their present values on, until it is closed. */
+  def show(operator: String, metrics: Map[String, SQLMetric]): AutoCloseable = OperatorFigure.follow(
+    operator,
+    for ((name, metric) <- InSystem; counted <- metrics.get(metric)) yield {
+      val before = counted.value
+      name -> (() => counted.value - before)
+    }
+  )
 
   // Spark's own names for them.
   val PythonBytesSent = "pythonDataSent"

@@ -51,7 +51,7 @@ private[pillarbox] final case class KeyedTaskSpec(
 ) {
 
   /** The part of it that the storage of its state needs. */
-  def state: StateTaskSpec = StateTaskSpec(spec.storage, keySchema, watermark, batchTime, metrics)
+  def state: StateTaskSpec = StateTaskSpec(spec.name, spec.storage, keySchema, watermark, batchTime, metrics)
 
   /** True if event-time timers can fire. */
   def hasEventTime: Boolean = isBatch || hasWatermark

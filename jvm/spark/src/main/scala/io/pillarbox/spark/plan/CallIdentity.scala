@@ -12,8 +12,9 @@ import org.apache.spark.sql.pillarbox.{MicroBatch, MicroBatches}
  *
  * In a streaming query the scope is made of the query's id, the batch's number and the operator's place in
  * the plan, which are the same when the batch is run again, also by another driver. Elsewhere the scope comes
- * with the operator. A call in an expression has its place in the optimized plan, where Spark has put it, and
- * elsewhere the id of its result's column, which differs from query to query.
+ * with the operator. A call in an expression has its place in the optimized plan, where Spark has put it, in a
+ * `foreachBatch` its number among the calls there, and elsewhere the id of its result's column, which differs
+ * from query to query.
  */
 private object CallIdentity {
 
@@ -30,7 +31,9 @@ private object CallIdentity {
         if (spec.expression) placeOfUdf(node, context)
         else placeIn(batch.plan, spec, operatorId).map(_.toString)
     } yield s"${batch.query}-${batch.number}-${spec.signature}-$place"
-    inStream.getOrElse(if (spec.expression) scopeOfUdf(node) else spec.callScope.getOrElse(operatorId))
+    inStream.getOrElse(
+      if (spec.expression) scopeOfUdf(node, context) else spec.callScope.getOrElse(operatorId)
+    )
   }
 
   private def placeOfUdf(node: AsyncIO, context: SparkContext): Option[String] =
@@ -41,10 +44,15 @@ private object CallIdentity {
       Some(alike.distinct.indexOf(node.results.head.exprId)).filter(_ >= 0).map(place => s"u$place")
     }
 
-  private def scopeOfUdf(node: AsyncIO): String = {
-    val column = node.results.head.exprId
-    s"${node.operatorId}-${column.jvmId.toString.take(8)}-${column.id}"
-  }
+  private def scopeOfUdf(node: AsyncIO, context: SparkContext): String =
+    MicroBatches.inForeachBatch(context) match {
+      case Some(batch) =>
+        val number = ForeachBatchCalls.number(node, batch, context)
+        s"${batch.query}-${batch.number}-${node.spec.signature}-f$number"
+      case None =>
+        val column = node.results.head.exprId
+        s"${node.operatorId}-${column.jvmId.toString.take(8)}-${column.id}"
+    }
 
   /** Returns the prefix with carry-over, without the batch's number: elements are numbered over batches. */
   def scopeOfQuery(spec: AsyncIOSpec, operatorId: String, batch: Option[MicroBatch]): String = {

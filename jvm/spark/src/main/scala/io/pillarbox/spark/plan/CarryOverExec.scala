@@ -64,7 +64,9 @@ private[pillarbox] final case class CarryOverExec(
     UnknownPartitioning(stateInfo.fold(child.outputPartitioning.numPartitions)(_.numPartitions))
 
   override protected val pythonMetrics: Map[String, SQLMetric] =
-    AsyncIOMetrics.create(sparkContext) - AsyncIOMetrics.OutputRows - CarryMetrics.JournalHits -
+    AsyncIOMetrics.create(
+      sparkContext
+    ) - AsyncIOMetrics.OutputRows - AsyncIOMetrics.InFlight - CarryMetrics.JournalHits -
       CarryMetrics.ConcurrencyNow
 
   override protected def metricDescriptions: Seq[(String, String)] = CarryMetrics.descriptions

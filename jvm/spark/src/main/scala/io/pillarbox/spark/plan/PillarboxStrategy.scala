@@ -7,12 +7,18 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.pillarbox.{RealTimeMode, RestartWakeUp, SparkAdapter}
+import org.apache.spark.sql.pillarbox.{OperatorsTab, RealTimeMode, RestartWakeUp, SparkAdapter}
 
 /** Plans the library's logical nodes. */
 private[pillarbox] object PillarboxStrategy extends SparkStrategy {
 
-  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = {
+    val nodes = planned(plan)
+    if (nodes.nonEmpty) OperatorsTab.attach(nodes.head.session.sparkContext)
+    nodes
+  }
+
+  private def planned(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case node: AsyncIO if node.spec.carryOver.isDefined && node.isStreaming =>
       CarryOverExec(node.alone, planLater(node.child)) :: Nil
     case node: AsyncIO if node.spec.expression && RealTimeMode.reaches(node) =>

@@ -3,6 +3,7 @@ package io.pillarbox.spark.state
 import java.util.concurrent.atomic.AtomicBoolean
 
 import io.pillarbox.spark.checkpoint.{SharedFile, StateVersion}
+import io.pillarbox.spark.task.OperatorFigure
 import org.apache.spark.sql.pillarbox.StatePartition
 
 /**
@@ -66,6 +67,7 @@ private[pillarbox] final class VersionedState(
 ) extends AutoCloseable {
   private val inSnapshot = new java.util.concurrent.Semaphore(1)
   private val closed = new AtomicBoolean
+  @volatile private var hide: () => Unit = () => ()
 
   private[state] def reserve(): Boolean = inSnapshot.tryAcquire()
 
@@ -74,5 +76,16 @@ private[pillarbox] final class VersionedState(
   /** Waits until nobody else has it, not even for a snapshot. */
   private[state] def awaitReserve(): Unit = inSnapshot.acquire()
 
-  override def close(): Unit = if (closed.compareAndSet(false, true)) state.close()
+  /** Shows the number of entries in Spark's metrics system, until the state is closed. */
+  def show(operator: String, entries: Long): Unit = {
+    val figure = OperatorFigure.of(operator, "stateEntries")
+    hide()
+    figure.add(entries)
+    hide = () => figure.add(-entries)
+  }
+
+  override def close(): Unit = if (closed.compareAndSet(false, true)) {
+    hide()
+    state.close()
+  }
 }

@@ -6,12 +6,14 @@ import org.apache.spark.sql.types.StructType
 /**
  * The description of a partition's state for its storage.
  *
+ * @param operator its name
  * @param watermark the watermark of the micro-batch in milliseconds since 1970; `Long.MinValue` for none
  * @param batchTime processing time in milliseconds since 1970
  * @param metrics
  *   the operator's, of which those in [[StateTaskSpec]] and Spark's own of stateful operators are counted
  */
 private[pillarbox] final case class StateTaskSpec(
+    operator: String,
     storage: StateStorage,
     keySchema: StructType,
     watermark: Long,

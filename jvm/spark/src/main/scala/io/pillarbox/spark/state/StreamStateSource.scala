@@ -75,6 +75,7 @@ private[pillarbox] final class StreamStateSource(
     count("stateMemory", math.max(metrics.memoryBytes, 0L))
     count(StateTaskSpec.FileBytes, metrics.fileBytes)
     count("numStateStoreInstances", 1)
+    versioned.show(task.operator, metrics.entries)
     commits.committed(number, next, versioned.state.dueTimes)
     checkIn()
   }

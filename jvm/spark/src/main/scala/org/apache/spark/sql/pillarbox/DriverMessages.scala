@@ -10,9 +10,10 @@ import scala.util.{Failure, Success}
 import org.apache.spark.rpc._
 import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent, SparkListenerExecutorRemoved}
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd
+import org.apache.spark.sql.pillarbox.Spark41.StreamExecution
 import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEvent
 import org.apache.spark.util.RpcUtils
-import org.apache.spark.{SparkContext, SparkEnv}
+import org.apache.spark.{SparkContext, SparkEnv, TaskContext}
 import org.slf4j.LoggerFactory
 
 /**
@@ -31,6 +32,10 @@ object DriverMessages {
   private final val Lend = "lend"
   private final val First = "first"
   private final val Failed = "failed"
+  private final val Report = "report"
+
+  /** The beginning of the tag of an action whose calls are watched; the whole tag names the progress. */
+  private final val Tag = "pillarbox-progress-"
 
   private var served: SparkEnv = _
   private val executors = new ConcurrentHashMap[String, RpcEndpointRef]
@@ -40,13 +45,14 @@ object DriverMessages {
       context: SparkContext,
       listener: Listener,
       lender: Lender,
-      failures: Failures
+      failures: Failures,
+      watcher: Watcher
   ): Unit = synchronized {
     val env = SparkEnv.get
     if (served ne env) {
       served = env
       executors.clear()
-      env.rpcEnv.setupEndpoint(Driver, new DriverEndpoint(env.rpcEnv, listener, lender, failures))
+      env.rpcEnv.setupEndpoint(Driver, new DriverEndpoint(env.rpcEnv, listener, lender, failures, watcher))
       context.addSparkListener(new SparkListener {
         override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
           case end: SparkListenerSQLExecutionEnd => failures.ended(end.executionId.toString)
@@ -100,6 +106,21 @@ object DriverMessages {
   /** Reports how many rows of a task failed, by kind, before the end of the task is reported. Any thread. */
   def failedRows(run: String, operator: String, kinds: Array[String], rows: Array[Long]): Unit =
     tell((Failed, run, operator, kinds, rows))
+
+  /** The progress that watches the action of a task; none of a micro-batch. */
+  def watchedBy(task: TaskContext): Option[String] = for {
+    tags <- Option(task.getLocalProperty(SparkContext.SPARK_JOB_TAGS))
+    if tags.contains(Tag) && task.getLocalProperty(StreamExecution.QUERY_ID_KEY) == null
+    tag <- tags.split(SparkContext.SPARK_JOB_TAGS_SEP).find(_.contains(Tag))
+  } yield tag.substring(tag.indexOf(Tag))
+
+  /**
+   * Reports the figures of a task's calls to a progress. On an executor. Any thread.
+   *
+   * @param figures those that the watcher knows
+   */
+  def report(progress: String, operator: String, figures: Array[Long]): Unit =
+    tell((Report, progress, operator, figures))
 
   private def tell(message: Product): Unit =
     try driverIn(SparkEnv.get).send(message)
@@ -167,11 +188,17 @@ object DriverMessages {
     def ended(run: String): Unit
   }
 
+  /** Hears how calls get on. On the driver, on threads of Spark's RPC. Must not block. */
+  trait Watcher {
+    def onReport(progress: String, operator: String, figures: Array[Long]): Unit
+  }
+
   private final class DriverEndpoint(
       override val rpcEnv: RpcEnv,
       listener: Listener,
       lender: Lender,
-      failures: Failures
+      failures: Failures,
+      watcher: Watcher
   ) extends ThreadSafeRpcEndpoint {
     override def receive: PartialFunction[Any, Unit] = {
       case (Wake, key: String, version: Long) => listener.onWake(key, version)
@@ -181,6 +208,8 @@ object DriverMessages {
         failures.first(run, operator, kind, text)
       case (Failed, run: String, operator: String, kinds: Array[String], rows: Array[Long]) =>
         failures.failed(run, operator, kinds.zip(rows).toSeq)
+      case (Report, progress: String, operator: String, figures: Array[Long]) =>
+        watcher.onReport(progress, operator, figures)
     }
 
     override def receiveAndReply(context: RpcCallContext): PartialFunction[Any, Unit] = {

@@ -6,7 +6,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.execution.SQLExecution
+import org.apache.spark.sql.execution.{QueryExecution, SQLExecution}
 import org.apache.spark.sql.pillarbox.Spark41.{IncrementalExecution, MicroBatchExecution, StreamExecution}
 
 /**
@@ -16,6 +16,13 @@ import org.apache.spark.sql.pillarbox.Spark41.{IncrementalExecution, MicroBatchE
  * @param checkpoint the query's folder
  */
 final case class MicroBatch(query: String, number: Long, plan: LogicalPlan, checkpoint: Path)
+
+/**
+ * A micro-batch, as a thread that is in its `foreachBatch` knows it.
+ *
+ * @param execution the number of its run, in this driver
+ */
+final case class ForeachBatch(query: String, number: Long, execution: String)
 
 /** Finds the micro-batch of a thread. Written for Spark 4.2. */
 object MicroBatches {
@@ -34,10 +41,23 @@ object MicroBatches {
   def optimizedPlan(context: SparkContext): Option[LogicalPlan] = running(context).map(_.optimizedPlan)
 
   private def running(context: SparkContext): Option[IncrementalExecution] =
+    executing(context).collect { case batch: IncrementalExecution => batch }
+
+  private def executing(context: SparkContext): Option[QueryExecution] =
+    Option(context.getLocalProperty(SQLExecution.EXECUTION_ID_KEY))
+      .flatMap(id => Option(SQLExecution.getQueryExecution(id.toLong)))
+
+  /** The micro-batch that the calling thread of the driver works for, also in its `foreachBatch`. */
+  def inForeachBatch(context: SparkContext): Option[ForeachBatch] =
     for {
-      id <- Option(context.getLocalProperty(SQLExecution.EXECUTION_ID_KEY))
-      batch <- Option(SQLExecution.getQueryExecution(id.toLong)).collect { case b: IncrementalExecution => b }
-    } yield batch
+      query <- query(context)
+      number <- Option(context.getLocalProperty(MicroBatchExecution.BATCH_ID_KEY))
+      execution <- action(context)
+    } yield ForeachBatch(query, number.toLong, execution)
+
+  /** The optimized plan of the action that the calling thread of the driver runs, of any query. */
+  def planOfAction(context: SparkContext): Option[LogicalPlan] =
+    executing(context).map(_.optimizedPlan)
 
   /** The streaming query that the calling thread of the driver works for, also in its `foreachBatch`. */
   def query(context: SparkContext): Option[String] =

@@ -3,6 +3,7 @@ package org.apache.spark.sql.pillarbox
 import org.apache.arrow.memory.BufferAllocator
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.hadoop.conf.Configuration
+import org.apache.spark.SparkContext
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.internal.config.SECRET_REDACTION_PATTERN
 import org.apache.spark.rdd.RDD
@@ -120,6 +121,9 @@ object SparkAdapter {
 
   def arrowSchema(schema: StructType, timeZone: String, largeVarTypes: Boolean): Schema =
     ArrowUtils.toArrowSchema(schema, timeZone, errorOnDuplicatedFieldNames = false, largeVarTypes)
+
+  /** Clears the progress bar of Spark in the console, which comes back half a second later at the earliest. */
+  def hideProgressBar(context: SparkContext): Unit = context.progressBar.foreach(_.finishAll())
 
   def arrowAllocator(name: String): BufferAllocator =
     ArrowUtils.rootAllocator.newChildAllocator(name, 0, Long.MaxValue)

@@ -1,0 +1,54 @@
+package io.pillarbox.spark.task
+
+import java.util.function.LongSupplier
+
+import scala.collection.mutable
+
+import com.codahale.metrics.Gauge
+import org.apache.spark.sql.pillarbox.ProcessMetrics
+
+/**
+ * A figure of all operators of one name in this process, in Spark's metrics system: what running tasks tell
+ * when they are asked, and what is left of others. Any thread.
+ */
+private[pillarbox] final class OperatorFigure private extends Gauge[java.lang.Long] {
+  private var left = 0L
+  private val running = mutable.Set.empty[LongSupplier]
+
+  override def getValue: java.lang.Long = synchronized(left + running.iterator.map(_.getAsLong).sum)
+
+  def add(count: Long): Unit = synchronized(left += count)
+
+  private def follow(figure: LongSupplier): Unit = synchronized(running += figure): Unit
+
+  private def leave(figure: LongSupplier, last: Boolean): Unit = synchronized {
+    if (running.remove(figure) && last) left += figure.getAsLong
+  }
+}
+
+private[pillarbox] object OperatorFigure {
+
+  /** Returns the figure of an operator; names of operators may have any characters. */
+  def of(operator: String, figure: String): OperatorFigure =
+    ProcessMetrics
+      .gauge(s"${operator.replaceAll("[^\\w-]", "_")}.$figure", new OperatorFigure)
+      .asInstanceOf[OperatorFigure]
+
+  /**
+   * Asks a task for its figures until the result is closed, on any thread: a recent value is enough.
+   *
+   * @param counts by their names; their last values stay
+   * @param present what there is at the moment, of which nothing stays
+   */
+  def follow(
+      operator: String,
+      counts: Seq[(String, LongSupplier)],
+      present: Seq[(String, LongSupplier)] = Nil
+  ): AutoCloseable = {
+    val followed = Seq(true -> counts, false -> present).flatMap { case (stays, figures) =>
+      figures.map { case (name, figure) => (of(operator, name), figure, stays) }
+    }
+    followed.foreach { case (all, figure, _) => all.follow(figure) }
+    () => followed.foreach { case (all, figure, stays) => all.leave(figure, stays) }
+  }
+}

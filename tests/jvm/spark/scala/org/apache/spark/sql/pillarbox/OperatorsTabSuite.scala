@@ -1,0 +1,203 @@
+package org.apache.spark.sql.pillarbox
+
+import scala.collection.mutable.ArrayBuffer
+import scala.io.Source
+import scala.jdk.CollectionConverters._
+import scala.util.Using
+
+import io.pillarbox.spark.SpecBuilder
+import io.pillarbox.spark.functions.OddFails
+import io.pillarbox.spark.keyed.{Event, KeyedFixture, Spec}
+import org.apache.spark.scheduler._
+import org.apache.spark.status.KVUtils.KVStoreScalaSerializer
+import org.apache.spark.status.{AppStatusStore, ElementTrackingStore}
+import org.apache.spark.ui.SparkUI
+import org.apache.spark.util.JsonProtocol
+import org.apache.spark.util.kvstore.InMemoryStore
+import org.scalatest.funsuite.AnyFunSuite
+
+/** The figures of operators in Spark's UI, live and from an event log. */
+class OperatorsTabSuite extends AnyFunSuite with KeyedFixture {
+
+  test("calls are counted by partition, live and when the event log is read again") {
+    val watched = new Watched
+    val df = spark.range(0, 10, 1, 2).toDF()
+    val calls = SpecBuilder.asyncIO(df, classOf[OddFails], "x long") { spec =>
+      spec.put("on_error", "null").put("name", "price, with \"quotes\""): Unit
+    }
+    watched.during(calls.collect(): Unit)
+
+    val operator = watched.only
+    assert(operator.name == "price, with \"quotes\"" && operator.kind == "AsyncIO" && operator.runs == 1)
+    assert(operator.partitions.map(_.partition).toSeq == Seq(0, 1))
+    assert(operator.valuesOf("calls").toSeq == Seq(5, 5) && operator.valuesOf("errors").sum == 5)
+    assert(operator.valuesOf("number of output rows").toSeq == Seq(5, 5))
+    assert(shown(watched.again.only) == shown(operator))
+  }
+
+  test("the micro-batches of a query are one line; counts add up, and the state's size is the last") {
+    val watched = new Watched
+    var entries = 0L
+    withFolder { folder =>
+      val stream = new Stream(folder)
+      watched.during(stream.running(process(stream.input, Spec())) { query =>
+        Seq("a", "b", "c").foreach { key =>
+          stream.add(Event(key, 1, 1000), Event("a", 2, 1000))
+          query.processAllAvailable()
+        }
+        entries = query.lastProgress.stateOperators.head.numRowsTotal
+      })
+    }
+    val operator = watched.only
+    assert(operator.kind == "KeyedProcess" && operator.runs == 3 && operator.query.nonEmpty)
+    assert(operator.valuesOf("number of output rows").sum == 6)
+    assert(operator.valuesOf("number of total state rows").sum == entries && entries > 0)
+    assert(shown(watched.again.only) == shown(operator))
+  }
+
+  test("a running task's figures come with heartbeats, and are replaced by those at its end") {
+    val watched = new Watched
+    watched.during {
+      val calls = SpecBuilder.asyncIO(spark.range(0, 3, 1, 1).toDF(), classOf[OddFails], "x long") { spec =>
+        spec.put("on_error", "null"): Unit
+      }
+      calls.collect(): Unit
+    }
+    // The same events, with a heartbeat before the task's end.
+    val replayed = new Replayed
+    watched.events.foreach { event =>
+      event match {
+        case end: SparkListenerTaskEnd =>
+          val halfway = end.taskInfo.accumulables.toSeq.flatMap { info =>
+            if (info.name.contains("calls")) Some(info.copy(update = Some(2L), value = None)) else None
+          }
+          val update = Seq((end.taskInfo.taskId, end.stageId, end.stageAttemptId, halfway))
+          replayed.listener.onExecutorMetricsUpdate(SparkListenerExecutorMetricsUpdate("driver", update))
+          if (halfway.nonEmpty) {
+            replayed.flush()
+            assert(replayed.only.valuesOf("calls").toSeq == Seq(2))
+          }
+        case _ => ()
+      }
+      replayed.read(event)
+    }
+    assert(replayed.only.valuesOf("calls").toSeq == Seq(3))
+  }
+
+  test("the page shows operators, and behind a name its partitions; names are text") {
+    val watched = new Watched
+    val df = spark.range(0, 10, 1, 2).toDF()
+    val calls = SpecBuilder.asyncIO(df, classOf[OddFails], "x long") { spec =>
+      spec.put("on_error", "null").put("name", "<b>price</b>"): Unit
+    }
+    watched.during(calls.collect(): Unit)
+    withPages(watched.store) { read =>
+      val page = read("/pillarbox/")
+      assert(page.contains("&lt;b&gt;price&lt;/b&gt;") && !page.contains("<b>price"))
+      val link = "href=\"[^\"]*(/pillarbox/operator/\\?id=[^\"]*)\"".r.findFirstMatchIn(page).get.group(1)
+      assert("<tr>".r.findAllIn(read(link)).size == 2)
+      assert(read("/pillarbox/operator/?id=99").contains("no figures of this operator"))
+    }
+  }
+
+  test("what a history server keeps on its disk is read as it was written") {
+    val serializer = new KVStoreScalaSerializer
+    val partitions = Array(new PartitionFigures(7, Array(1L, -1L)))
+    val figures =
+      new OperatorFigures(
+        1L,
+        "AsyncIO",
+        "name",
+        "",
+        3L,
+        1L,
+        5L,
+        Array("a", "b"),
+        Array("sum", "size"),
+        partitions
+      )
+    val read = serializer.deserialize(serializer.serialize(figures), classOf[OperatorFigures])
+    assert(shown(read) == shown(figures) && read.updated == 5L)
+  }
+
+  private def shown(operator: OperatorFigures): Seq[Any] = Seq(
+    operator.id,
+    operator.kind,
+    operator.name,
+    operator.query,
+    operator.execution,
+    operator.runs,
+    operator.metrics.toSeq,
+    operator.types.toSeq,
+    operator.partitions.toSeq.map(one => one.partition -> one.values.toSeq)
+  )
+
+  /** The figures of what runs meanwhile, and all of Spark's events of it. */
+  private final class Watched {
+    val store = new ElementTrackingStore(new InMemoryStore, spark.sparkContext.getConf)
+    val events = ArrayBuffer.empty[SparkListenerEvent]
+    private val listener = new OperatorsListener(store, isLive = true)
+
+    def during(body: => Unit): Unit = {
+      val bus = spark.sparkContext.listenerBus
+      Seq(listener, recorder).foreach(bus.addToStatusQueue)
+      try body
+      finally {
+        bus.waitUntilEmpty(60000L)
+        Seq(listener, recorder).foreach(bus.removeListener)
+      }
+    }
+
+    private object recorder extends SparkFirehoseRecorder(events)
+
+    def only: OperatorFigures = onlyOf(store)
+
+    def again: Replayed = {
+      val replayed = new Replayed
+      events.foreach(replayed.read)
+      replayed
+    }
+  }
+
+  /** The figures of events that are read from a log. */
+  private final class Replayed {
+    private val store = new ElementTrackingStore(new InMemoryStore, spark.sparkContext.getConf)
+    val listener: OperatorsListener =
+      new OperatorsHistoryPlugin()
+        .createListeners(spark.sparkContext.getConf, store)
+        .head
+        .asInstanceOf[OperatorsListener]
+    private val bus = new ReplayListenerBus
+    bus.addListener(listener)
+
+    def read(event: SparkListenerEvent): Unit =
+      bus.postToAll(JsonProtocol.sparkEventFromJson(JsonProtocol.sparkEventToJsonString(event)))
+
+    def flush(): Unit = listener.flush()
+
+    def only: OperatorFigures = onlyOf(store)
+  }
+
+  private def onlyOf(store: ElementTrackingStore): OperatorFigures = {
+    val all = store.view(classOf[OperatorFigures]).asScala.toSeq
+    assert(all.size == 1, all.map(_.id))
+    all.head
+  }
+
+  private def withPages(store: ElementTrackingStore)(body: (String => String) => Unit): Unit = {
+    val sc = spark.sparkContext
+    val conf = sc.getConf.set("spark.ui.port", "0")
+    val ui = SparkUI.create(None, new AppStatusStore(store), conf, sc.env.securityManager, "tests", "", 0L)
+    new OperatorsTab(store, ui): Unit
+    ui.bind()
+    ui.attachAllHandlers()
+    try body(path => Using.resource(Source.fromURL(ui.webUrl + path))(_.mkString))
+    finally ui.stop()
+  }
+}
+
+/** Keeps all events. */
+private class SparkFirehoseRecorder(events: ArrayBuffer[SparkListenerEvent])
+    extends org.apache.spark.SparkFirehoseListener {
+  override def onEvent(event: SparkListenerEvent): Unit = events += event: Unit
+}
