@@ -87,7 +87,7 @@ jars: tools $(VENV)/.base ## the jars of all lines of Spark (LINES="4.1 4.2" for
 wheel: $(VENV)/.dev jars ## the Python wheel, with the jars inside
 	cd python && ../$(PYTHON) -m build --wheel --outdir ../dist
 
-release: $(VENV)/.dev tools ## build and check all that a release uploads, in dist, and upload nothing (fifteen minutes)
+release: $(VENV)/.dev tools ## build and check all that a release uploads, in dist, and upload nothing (six minutes)
 	$(PYTHON) -m pip install --quiet -e 'python[release]'
 	rm -rf dist
 	@for line in $(LINES); do tools/build_line $$line spark/publish || exit 1; done
