@@ -17,7 +17,7 @@ SUITES := main
 # Spark's workers must run on the interpreter that has the packages.
 export PYSPARK_PYTHON := $(CURDIR)/$(PYTHON)
 
-.PHONY: help demo quick test test-all jars link-check api-baseline test-jvm test-python test-kafka test-neighbours test-stores test-yarn check fmt lint types jar wheel docs bench soak coverage clean tools
+.PHONY: help demo quick test test-all jars link-check api-baseline test-jvm test-python test-kafka test-neighbours test-stores test-yarn check fmt lint types jar wheel release docs bench soak coverage clean tools
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -86,6 +86,13 @@ jars: tools $(VENV)/.base ## the jars of all lines of Spark (LINES="4.1 4.2" for
 
 wheel: $(VENV)/.dev jars ## the Python wheel, with the jars inside
 	cd python && ../$(PYTHON) -m build --wheel --outdir ../dist
+
+release: $(VENV)/.dev tools ## build and check all that a release uploads, in dist, and upload nothing (fifteen minutes)
+	$(PYTHON) -m pip install --quiet -e 'python[release]'
+	rm -rf dist
+	@for line in $(LINES); do tools/build_line $$line spark/publish || exit 1; done
+	cd python && ../$(PYTHON) -m build --outdir ../dist
+	$(PYTHON) tools/release_check.py
 
 docs: $(VENV)/.docs tools ## the site, in docs/_build/html; the public Java and Scala types in its folder scaladoc
 	$(VENV)/bin/sphinx-build -W -b html docs docs/_build/html

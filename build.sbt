@@ -156,6 +156,12 @@ lazy val spark = (project in file("jvm/spark"))
   .settings(guardedApi)
   .settings(
     name := "pillarbox",
+    description := "Async I/O and keyed process functions with timers and expiring state, for Spark.",
+    // In Maven an artifact for each line of Spark, with core inside.
+    moduleName := s"pillarbox-spark_$sparkLine",
+    crossVersion := CrossVersion.disabled,
+    pomPostProcess := withoutDependencies,
+    publishTo := Some(Resolver.file("dist", (ThisBuild / baseDirectory).value / "dist" / "maven")),
     // Many queries over little data: what the second compiler takes, it doesn't give back.
     Test / javaOptions += "-XX:TieredStopAtLevel=1",
     libraryDependencies ++= (
@@ -188,6 +194,8 @@ lazy val spark = (project in file("jvm/spark"))
     Compile / doc / scalacOptions --= Seq("-Xfatal-warnings", "-Werror"),
     // One thin jar for users: ours alone, core and spark together.
     Compile / packageBin / mappings ++= (core / Compile / packageBin / mappings).value,
+    Compile / packageSrc / mappings ++= (core / Compile / packageSrc / mappings).value,
+    Compile / packageBin / mappings += (ThisBuild / baseDirectory).value / "LICENSE" -> "META-INF/LICENSE",
     Compile / packageBin / packageOptions += Package.ManifestAttributes("Spark-Line" -> sparkLine),
     Compile / packageBin / artifactPath := (ThisBuild / baseDirectory).value / "target" / s"pillarbox-spark_$sparkLine-${version.value}.jar"
   )
@@ -247,7 +255,13 @@ lazy val delta = (project in file("jvm/delta"))
   .settings(
     publish / skip := true,
     ivyConfigurations += Delta,
-    libraryDependencies ++= Seq("spark_4.2_2.13", "storage", "kernel-api", "kernel-defaults", "kernel-unitycatalog")
+    libraryDependencies ++= Seq(
+      "spark_4.2_2.13",
+      "storage",
+      "kernel-api",
+      "kernel-defaults",
+      "kernel-unitycatalog"
+    )
       .map(part => "io.delta" % s"delta-$part" % "4.4.0" % Delta intransitive ()),
     jars := listJars((ThisBuild / baseDirectory).value, update.value, Delta)
   )
@@ -281,6 +295,12 @@ lazy val hadoop = (project in file("jvm/hadoop"))
       .map(part => ("software.amazon.awssdk" % part % awsVersion % S3A).exclude("org.slf4j", "slf4j-api")),
     jars := listJars((ThisBuild / baseDirectory).value, update.value, MiniCluster, Yarn, S3A)
   )
+
+/** Maven's description of an artifact without dependencies: all that ours needs is on Spark's own class path. */
+def withoutDependencies(pom: scala.xml.Node): scala.xml.Node = pom match {
+  case whole: scala.xml.Elem => whole.copy(child = whole.child.filter(_.label != "dependencies"))
+  case other => other
+}
 
 /** What tells development builds of one version apart; empty for a release, and outside of a checkout. */
 def commitOf(version: String): String =

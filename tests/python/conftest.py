@@ -148,6 +148,7 @@ CONNECT = SMOKE | {
     "test_values_spark",
 }
 LINES = CONNECT | {
+    "test_async_functions_spark",
     "test_real_time_spark",
     "test_carry_over_spark",
     "test_checkpoints_spark",

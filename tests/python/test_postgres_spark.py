@@ -54,8 +54,7 @@ def asyncpg_pool(url: str) -> Any:
 
 
 async def one_by_asyncpg(row: Any, pool: Any) -> Any:
-    found = await pool.fetchrow(QUERY + "$1", row.id)
-    return None if found is None else dict(found)
+    return await pool.fetchrow(QUERY + "$1", row.id)
 
 
 async def list_by_asyncpg(rows: list[Any], pool: Any) -> list[Any]:

@@ -1,7 +1,9 @@
 """Answers of functions: which shapes are taken, and how a wrong one is told."""
 
 import dataclasses
+import sqlite3
 from collections import namedtuple
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -42,6 +44,16 @@ class Weather:
 Named = namedtuple("Named", "temp name")
 
 
+def record(query):
+    """A row as a database's driver gives it."""
+    connection = sqlite3.connect(":memory:")
+    try:
+        connection.row_factory = sqlite3.Row
+        return connection.execute(query).fetchone()
+    finally:
+        connection.close()
+
+
 @pytest.mark.parametrize(
     "answer",
     [
@@ -52,6 +64,8 @@ Named = namedtuple("Named", "temp name")
         Row(temp=1.5, name="a"),
         Row(name="a", temp=1.5),
         Weather(1.5, "a"),
+        MappingProxyType({"name": "a", "temp": 1.5}),
+        record("SELECT 'a' AS name, 1.5 AS temp"),
     ],
 )
 def test_a_row_may_come_in_any_of_the_usual_shapes(answer):
@@ -121,7 +135,7 @@ def test_no_answers_make_an_empty_batch():
     assert rows(encoder(TWO).encode([None])) == []
 
 
-@pytest.mark.parametrize("answer", [7, (7,), {"v": 7}, Row(v=7), np.int64(7)])
+@pytest.mark.parametrize("answer", [7, (7,), {"v": 7}, Row(v=7), np.int64(7), record("SELECT 7 v")])
 def test_one_column_takes_the_bare_value_too(answer):
     assert rows(one(t.LongType()).encode([answer])) == [(7,)]
 

@@ -101,16 +101,24 @@ class Getters(dict[type, "Callable[[Any], tuple[Any, ...]] | None"]):
 
 
 def as_mapping(value: Any) -> Mapping[str, Any] | None:
-    """Return the fields of a dict, a ``Row`` with names, a dataclass or a model of pydantic.
+    """Return the fields of a dict, a ``Row`` with names, a dataclass, a model or a record.
 
-    The result is None for other values.
+    A model is one of pydantic, a record what a database's driver gives for a row. The result is
+    None for other values.
     """
     if isinstance(value, dict):
         return value
     if isinstance(value, Row) and hasattr(value, "__fields__"):
         return dict(zip(value.__fields__, value, strict=False))
     held = attributes_of(type(value))
+    if held is None and _is_record(type(value)):
+        return dict(value)
     return None if held is None else {name: getattr(value, name) for name in held}
+
+
+def _is_record(kind: type) -> bool:
+    """Return True where ``dict(value)`` works by names; columns of pandas are no rows."""
+    return hasattr(kind, "keys") and hasattr(kind, "__getitem__") and not hasattr(kind, "__array__")
 
 
 def fields_of(value: Any, names: Sequence[str], place: Place) -> list[Any] | None:

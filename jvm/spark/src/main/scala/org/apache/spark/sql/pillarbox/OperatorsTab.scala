@@ -145,7 +145,7 @@ private object Column {
     Column("Processing timers fired", "number of processing-time timers fired"),
     Column("Time in Python", "time to run Python workers"),
     Column("Time to commit", "time to commit changes"),
-    Column("Written by commits", "bytes written by commits"),
-    Column("State on disk", "bytes of state in local files")
+    Column("Bytes committed", "bytes written by commits"),
+    Column("Bytes on disk", "bytes of state in local files")
   )
 }
