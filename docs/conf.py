@@ -10,7 +10,8 @@ project = "Pillarbox"
 author = "the Pillarbox maintainers"
 release = (ROOT / "python/src/pillarbox/_version.py").read_text().split('"')[1]
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "house_docstrings", "house_folders", "house_sources"]
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions += ["house_docstrings", "house_folders", "house_sources"]
 autodoc_member_order = "bysource"
 autodoc_class_signature = "mixed"
 autodoc_typehints_format = "short"

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ports import free_port, listens
+from ports import free_port
 from spark_support import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -38,15 +38,19 @@ def server() -> Iterator[str]:
     if user:
         shutil.chown(folder, user["user"])
     port = free_port()
-    initdb = [binaries / "initdb", "-D", f"{folder}/data", "-U", "tests", "-A", "trust", "-N"]
+    initdb = [binaries / "initdb", "-D", f"{folder}/data", "-U", "tests", "-A", "trust"]
+    initdb += ["-N", "--no-locale", "-E", "UTF8"]
     subprocess.run(initdb, check=True, capture_output=True, cwd=folder, **user)
     options = ["-p", str(port), "-k", folder, "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"]
     with Path(folder, "log").open("w") as log:
         command = [binaries / "postgres", "-D", f"{folder}/data", *options]
         process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, **user)
         try:
-            eventually(lambda: process.poll() is not None or listens(port), "PostgreSQL listens")
-            assert process.poll() is None, Path(folder, "log").read_text()[-3000:]
+            told = Path(folder, "log")
+            # It listens before it takes connections.
+            ready = "ready to accept connections"
+            eventually(lambda: process.poll() is not None or ready in told.read_text(), ready)
+            assert process.poll() is None, told.read_text()[-3000:]
             yield f"postgresql://tests@127.0.0.1:{port}/postgres"
         finally:
             process.send_signal(signal.SIGINT)  # without waiting for clients to go

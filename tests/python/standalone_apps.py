@@ -7,12 +7,14 @@ Each prints its answer. What its calls and functions did, and in which executors
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +69,42 @@ def host_of(executor: int) -> str:
 
 def here() -> dict[str, Any]:
     return {"executor": executor(), "host": host_of(executor())}
+
+
+# --- figures of calls
+
+
+def watched(folder: str, count: int = 100) -> dict[str, Any]:
+    """The lines of a progress, and the calls that each executor's metrics system has put into a
+    file."""
+    sink, files = "metrics.conf.executor.sink.csv", Path(folder, "csv")
+    files.mkdir()
+    settings = {"class": "org.apache.spark.metrics.sink.CsvSink", "period": "1", "unit": "seconds"}
+    settings["directory"] = str(files)
+    named = {f"{sink}.{key}": value for key, value in settings.items()}
+    spark = session(**named, **{"metrics.namespace": "app"})
+    wait_for_executors(spark, 2)
+
+    async def call(row: Any) -> int:
+        await asyncio.sleep(0.1)
+        return int(row.id)
+
+    def calls() -> dict[str, int]:
+        found = {
+            path.name.split(".")[1]: path for path in files.glob("app.*.pillarbox.call.calls*")
+        }
+        lines = {executor: path.read_text().splitlines() for executor, path in found.items()}
+        return {one: int(lines[-1].split(",")[1]) for one, lines in lines.items() if lines[1:]}
+
+    errors = io.StringIO()
+    rows = spark.range(0, count, 1, 4).transform(
+        pb.async_io, call, returns="same long", name="call", capacity=5, engine="jvm"
+    )
+    with redirect_stderr(errors), pb.progress(spark):
+        rows.collect()
+    eventually(lambda: sum(calls().values()) == count, "the figures of executors")
+    spark.stop()
+    return {"lines": errors.getvalue().splitlines(), "executors": len(calls())}
 
 
 # --- calls under the limit of a query

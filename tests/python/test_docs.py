@@ -52,7 +52,7 @@ def add_classes(page: Path, folder: Path, spark: Any) -> None:
         name = re.findall(r"^(?:public )?class (\w+)", block["code"], re.MULTILINE)[0]
         sources[block["language"]][name] = block["code"]
     if sources["java"]:
-        jar = compiled(folder, "page.jar", sources["java"], sources["scala"])
+        jar = compiled(folder, f"{page.stem}.jar", sources["java"], sources["scala"])
         add_jar(spark, jar)
 
 

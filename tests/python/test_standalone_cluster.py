@@ -76,6 +76,16 @@ def test_executors_on_two_hosts_share_the_limit_of_a_query(
     assert len(shared) > 20
 
 
+@pytest.mark.whole
+def test_figures_of_executors_are_in_their_metrics_and_in_the_driver_s_progress(
+    cluster: Standalone, tmp_path: Path
+) -> None:
+    answer = run(cluster, "watched", tmp_path)
+    assert answer["executors"] == 2
+    (line,) = answer["lines"]
+    assert line.startswith("call: 100 rows, 100 calls, 0 retries, 0 errors in 0:0")
+
+
 def by_file(log: CallLog) -> list[dict[int, str]]:
     """The executors that saw rows of each file, with their hosts."""
     seen: list[dict[int, str]] = []
