@@ -21,6 +21,7 @@ from pillarbox._async.command import Command, Shipped
 from pillarbox._async.python_operator import AsyncOperator
 from pillarbox._async.python_output import OutputBuilder
 from pillarbox._async.python_task import CallScope, PythonTask, run_task
+from pillarbox._async.told import ToldByTasks
 from pillarbox._base.functions import is_async
 from pillarbox._base.values import Values
 
@@ -296,7 +297,9 @@ def test_ids_of_calls_have_the_number_of_the_partition_that_is_in_the_rows():
     def run(*batches):
         scope = CallScope("op", in_stream=False)
         options = options_for()
-        return rows(run_task(shipped, options, [0], ["x", "y"], scope, Values(), iter(batches)))
+        places, names, told = [0], ["x", "y"], ToldByTasks(None)
+        task = run_task(shipped, options, places, names, scope, Values(), told, iter(batches))
+        return rows(task)
 
     returns = t.StructType().add("y", "string")
     command = Command(own_id, True, False, None, None, X, returns, "own_id")
