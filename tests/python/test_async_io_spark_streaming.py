@@ -170,6 +170,22 @@ def test_the_progress_shows_what_calls_have_done(folders: Folders) -> None:
     assert {name: sum(one[name] for one in carried) for name in counts} == counts
 
 
+def test_each_use_of_an_expression_has_its_line_in_the_progress(folders: Folders) -> None:
+    @pb.async_udf(returns="long", name="twice", timeout="30s")
+    async def twice(number: int) -> int:
+        return 2 * number
+
+    folders.add(0, 10)
+    uses = [twice(F.col("id") + n).alias(f"n{n}") for n in range(3)]
+    writer = folders.stream().select("id", *uses).writeStream.format("noop")
+    query = writer.option("checkpointLocation", folders.checkpoint).trigger(availableNow=True)
+    run = query.start()
+    run.awaitTermination()
+    (with_rows,) = [one for one in run.recentProgress if one.numInputRows]
+    observed = {name: as_dict(row)["numCalls"] for name, row in with_rows.observedMetrics.items()}
+    assert observed == {"twice": 10, "twice 2": 10, "twice 3": 10}
+
+
 def test_batches_of_one_query_have_different_call_ids(folders: Folders) -> None:
     folders.add(0, 5)
     folders.run(folders.enriched())

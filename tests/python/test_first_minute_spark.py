@@ -72,6 +72,17 @@ def test_rows_that_fail_are_told_by_kind(spark: SparkSession, lines: Any, on_err
         assert "100 RESULT_TYPE_MISMATCH" in counted
 
 
+def test_each_action_of_one_dataframe_is_a_run_of_its_own(spark: SparkSession, lines: Any) -> None:
+    rows = spark.range(10, 20, 1, 1).transform(
+        pb.async_io, some_fail, returns="x long", name="same", on_error="null", engine="jvm"
+    )
+    for _ in range(3):
+        assert len(rows.collect()) == 10
+        *first, counted = lines(3)
+        check_first(first, "async_io(same)")
+        assert counted.startswith("async_io(same): 2 rows failed: 1 ")
+
+
 def test_the_first_is_told_while_other_calls_are_under_way(
     spark: SparkSession, lines: Any, tmp_path: Path
 ) -> None:

@@ -12,7 +12,8 @@ def figures(**changed: Any) -> dict[str, Any]:
     none = dict.fromkeys(
         ("done", "done_rows", "rows", "calls", "retries", "errors", "in_flight"), 0
     )
-    return {"operator": "prices", "stage": 3, "tasks": 4, **none, **changed}
+    place = {"operator": "prices", "node": 1, "stage": 3, "ended": False, "tasks": 4}
+    return {**place, **none, **changed}
 
 
 class Screen(io.StringIO):
@@ -61,7 +62,7 @@ def test_the_line_says_how_calls_get_on(monkeypatch: Any) -> None:
 def test_a_line_with_the_sums_stays_of_a_stage_that_has_ended() -> None:
     screen, clock = Screen(), Clock()
     line = ProgressLine(screen, clock=clock)
-    running, ended = figures(stage=4, rows=1), figures(done=4, rows=12, calls=13, retries=1)
+    running, ended = figures(stage=4, rows=1), figures(ended=True, rows=12, calls=13, retries=1)
     line.show([figures(rows=3)])
     clock.now = 75.0
     line.show([ended, running])
@@ -78,7 +79,7 @@ def test_a_long_line_is_cut_and_a_shorter_one_covers_it(monkeypatch: Any) -> Non
     monkeypatch.setenv("COLUMNS", "40")
     screen = Screen()
     line = ProgressLine(screen, clock=Clock())
-    both = [figures(rows=1), figures(operator="scores", rows=2)]
+    both = [figures(rows=1), figures(operator="scores", node=2, rows=2)]
     line.show(both)
     assert screen.line == "prices: 1 row, 0 in flight, 0 retries,"
     line.show([])

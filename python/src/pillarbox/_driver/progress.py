@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from .door.door import Door
 
-# Spark's own bar stays away for half a second after it was hidden.
-_PERIOD_S = 0.4
 # Messages of the last tasks may be on their way when an action ends.
 _LAST_S = 0.2
 
@@ -55,14 +53,19 @@ def progress(spark: SparkSession) -> AbstractContextManager[None]:
 def _watched(spark: SparkSession, door: Door) -> Iterator[None]:
     tag = f"pillarbox-progress-{uuid.uuid4()}"
     door.progress(tag, goes_on=True)
-    watch = _Watch(lambda goes_on: door.progress(tag, goes_on), ProgressLine(sys.stderr))
+    watch = _Watch(
+        lambda goes_on: door.progress(tag, goes_on),
+        ProgressLine(sys.stderr, period_s=door.progress_period_s),
+    )
     spark.addTag(tag)
     watch.start()
     try:
         yield
     finally:
-        spark.removeTag(tag)
-        watch.stop()
+        try:
+            spark.removeTag(tag)
+        finally:
+            watch.stop()
 
 
 class _Watch:
@@ -83,7 +86,7 @@ class _Watch:
 
     def _run(self) -> None:
         try:
-            while not self._ended.wait(_PERIOD_S):
+            while not self._ended.wait(self._line.period_s):
                 self._line.show(self._ask(True))
             time.sleep(_LAST_S)
             self._line.end(self._ask(False))
@@ -98,21 +101,26 @@ class ProgressLine:
     """
 
     def __init__(
-        self, out: TextIO, *, live: bool | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        out: TextIO,
+        *,
+        live: bool | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        period_s: float = 0.4,
     ) -> None:
+        self.period_s = period_s
         self._out, self._clock = out, clock
         self._live = _is_live(out) if live is None else live
-        self._began: dict[tuple[int, str], float] = {}
-        self._calls: dict[tuple[int, str], tuple[float, int]] = {}
-        self._told: set[tuple[int, str]] = set()
+        self._began: dict[tuple[int, int], float] = {}
+        self._calls: dict[tuple[int, int], tuple[float, int]] = {}
+        self._told: set[tuple[int, int]] = set()
         self._width = 0
 
     def show(self, figures: list[dict[str, Any]]) -> None:
         """Write the lines of stages that have ended, and over each other those of the others."""
         self._note(figures)
-        ended = [one for one in figures if one["done"] >= one["tasks"]]
-        self._tell(ended)
-        running = [self._running(one) for one in figures if one not in ended]
+        self._tell([one for one in figures if one["ended"]])
+        running = [self._running(one) for one in figures if not one["ended"]]
         self._write_over(" | ".join(running))
 
     def end(self, figures: list[dict[str, Any]]) -> None:
@@ -152,7 +160,7 @@ class ProgressLine:
     def _rate(self, one: dict[str, Any]) -> float:
         """Return the calls a second since the figures before."""
         now, key, calls = self._clock(), _key(one), int(one["calls"])
-        then, before = self._calls.get(key, (self._began[key] - _PERIOD_S, 0))
+        then, before = self._calls.get(key, (self._began[key] - self.period_s, 0))
         self._calls[key] = now, calls
         return (calls - before) / max(now - then, 1e-3)
 
@@ -161,7 +169,7 @@ class ProgressLine:
         passed, rows = self._clock() - self._began[_key(one)], int(one["rows"])
         if not (one["done"] and rows and passed):
             return None
-        all_rows: float = one["done_rows"] / one["done"] * one["tasks"]
+        all_rows: float = one["done_rows"] / one["done"] * max(one["tasks"], one["done"])
         return max(0.0, all_rows - rows) / rows * passed
 
     def _write_over(self, text: str) -> None:
@@ -173,8 +181,8 @@ class ProgressLine:
         self._out.flush()
 
 
-def _key(one: dict[str, Any]) -> tuple[int, str]:
-    return one["stage"], one["operator"]
+def _key(one: dict[str, Any]) -> tuple[int, int]:
+    return one["stage"], one["node"]
 
 
 def _is_live(out: TextIO) -> bool:

@@ -20,6 +20,8 @@ _BRIDGE = "io.pillarbox.spark.PythonBridge"
 class ClassicDoor(Door):
     """The door of a session whose driver is a JVM that py4j reaches."""
 
+    # Spark's own bar stays away for half a second after it was hidden.
+    progress_period_s = 0.4
     no_jar = "the Pillarbox jar is not on the class path of this session"
 
     def jar(self) -> tuple[str, str] | None:

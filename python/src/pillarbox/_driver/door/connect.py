@@ -28,6 +28,8 @@ _jars: weakref.WeakKeyDictionary[Any, tuple[str, str]] = weakref.WeakKeyDictiona
 class ConnectDoor(Door):
     """The door of a session whose driver is a server that answers gRPC."""
 
+    # Each question is an action of the server.
+    progress_period_s = 1.0
     no_jar = "the Spark Connect server of this session has no Pillarbox plugin"
 
     def jar(self) -> tuple[str, str] | None:

@@ -31,6 +31,9 @@ class Door(ABC):
     no_jar: str
     """The reason why there is no engine "jvm" where ``jar`` returns None, as half a sentence."""
 
+    progress_period_s: float
+    """The seconds between two questions of ``progress``."""
+
     def __init__(self, spark: SparkSession) -> None:
         self._spark: Any = spark
 

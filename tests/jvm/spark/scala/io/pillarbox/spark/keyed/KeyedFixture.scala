@@ -7,6 +7,7 @@ import java.util.concurrent.ConcurrentSkipListMap
 import scala.jdk.CollectionConverters._
 import scala.util.Try
 
+import io.pillarbox.spark.async.carry.CarryMetrics
 import io.pillarbox.spark.state.StateMaintenance
 import io.pillarbox.spark.{LocalSpark, PythonBridge}
 import org.apache.commons.io.FileUtils
@@ -30,6 +31,9 @@ trait KeyedFixture extends LocalSpark {
       FileUtils.deleteDirectory(folder.toFile)
     }
   }
+
+  /** The names of the metrics that only carry-over has, as Spark's UI shows them. */
+  def metricsOfCarryOver: Seq[String] = CarryMetrics.descriptions.map(_._2)
 
   /** Waits for the work on state in the background that was asked for before. */
   def awaitMaintenance(): Unit = StateMaintenance.awaitDone()

@@ -42,14 +42,12 @@ private[pillarbox] final case class CallColumns(
  * @param scope the prefix of the ids of calls
  * @param limitKey names what the operator's limits count, for tasks that share them
  * @param journal the folder in which answers are kept, if they are
- * @param run names the action or streaming query
- * @param part the number of the part of the operator that it is for
+ * @param part the number of the partition, or of the slot
  */
 private[pillarbox] final case class CallSite(
     scope: String,
     limitKey: String,
     journal: Option[JournalFolder],
-    run: String,
     part: Int = 0
 ) {
 

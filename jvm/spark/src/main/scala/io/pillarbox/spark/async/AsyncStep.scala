@@ -7,6 +7,7 @@ import io.pillarbox.spark.task.{FailedCalls, MailboxStep, ReportedException}
 import io.pillarbox.spark.worker.PythonTaskFailure
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.pillarbox.DriverMessages
 
 /**
  * An async operator on a mailbox, whose default action takes rows in. Mailbox thread only.
@@ -26,7 +27,7 @@ private[async] final class AsyncStep(
   val action = new MailboxStep(mailbox)(takeInput)
   val executor: MailboxExecutor = action.processor.mailboxExecutor(priority)
   val metrics = new AsyncMetrics
-  val failed = new FailedCalls(task.site.run, task.spec.operator)
+  val failed = new FailedCalls(DriverMessages.runOf(context), task.spec.operator)
   private val timers = new SystemProcessingTimeService(executor)
   val calls: TaskCalls =
     AsyncStep.callsOf(task, context, error => action.processor.reportThrowable(named(error)))
@@ -73,11 +74,13 @@ private[async] final class AsyncStep(
   /** Cancels the calls in flight and gives the worker back. */
   def close(): Unit = {
     timers.close()
-    failed.publish()
     try naming(operator.close())
     finally
       try calls.close()
-      finally shown.close()
+      finally {
+        shown.close()
+        failed.publish()
+      }
   }
 }
 

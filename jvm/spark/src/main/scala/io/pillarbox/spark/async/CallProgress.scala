@@ -10,7 +10,7 @@ import org.apache.spark.sql.pillarbox.DriverMessages
 /**
  * The figures of the calls of watched actions, by what tasks report. On the driver. Any thread.
  *
- * A task that is run again takes the place of the one that failed.
+ * A task that is run again takes the place of the one that failed, and none that of one that is done.
  */
 private[pillarbox] object CallProgress extends DriverMessages.Watcher {
   private val watched = new ConcurrentHashMap[String, Stages]
@@ -30,44 +30,54 @@ private[pillarbox] object CallProgress extends DriverMessages.Watcher {
   override def onReport(progress: String, operator: String, figures: Array[Long]): Unit = {
     val stages = watched.get(progress)
     if (stages != null) {
-      val Array(stage, part) = figures.take(2)
-      stages.computeIfAbsent((stage, operator), _ => new ConcurrentHashMap).put(part, figures): Unit
+      val Array(stage, node, part) = figures.take(PlaceSize - 1)
+      val parts = stages.computeIfAbsent((stage, node, operator), _ => new Parts)
+      parts.merge(part, figures, (last, next) => if (last.last > next.last) last else next): Unit
     }
+  }
+
+  override def onStageEnd(stage: Long): Unit = watched.values.forEach { stages =>
+    stages.forEach { case ((number, _, _), parts) => if (number == stage) parts.ended = true }
   }
 
   /**
    * Returns the sums of a progress as a JSON list, one for each operator of each stage, in the order of
-   * stages: "operator", "stage", "tasks" of the stage, "done" of them, "done_rows" of those, and "rows",
-   * "calls", "retries", "errors" and "in_flight" of all.
+   * stages: "operator", "node" (its number), "stage", "ended" if that has, "tasks" of the stage, the
+   * partitions that are "done", "done_rows" of those, and "rows", "calls", "retries", "errors" and "in_flight"
+   * of all.
    */
   def json(progress: String): String = {
-    val sums = Option(watched.get(progress)).toSeq.flatMap(_.asScala).map { case ((stage, operator), parts) =>
-      sum(stage, operator, parts.values.asScala.toSeq).asJava
-    }
+    val sums =
+      Option(watched.get(progress)).toSeq.flatMap(_.asScala).map { case ((stage, node, operator), parts) =>
+        val place =
+          Map[String, Any]("stage" -> stage, "node" -> node, "operator" -> operator, "ended" -> parts.ended)
+        (place ++ sum(parts.values.asScala.toSeq)).asJava
+      }
     new ObjectMapper().writeValueAsString(sums.asJava)
   }
 
-  private def sum(stage: Long, operator: String, parts: Seq[Array[Long]]): Map[String, Any] = {
+  private def sum(parts: Seq[Array[Long]]): Map[String, Any] = {
     val done = parts.filter(_.last == 1L)
     val sums = Sums.zipWithIndex.map { case (name, i) => name -> parts.map(_(i + PlaceSize)).sum }
     Map[String, Any](
-      "operator" -> operator,
-      "stage" -> stage,
-      "tasks" -> parts.head(2),
+      "tasks" -> parts.head(PlaceSize - 1),
       "done" -> done.size,
       "done_rows" -> done.map(_(PlaceSize)).sum
     ) ++ sums
   }
 
   private val KeepNanos = TimeUnit.MINUTES.toNanos(10)
-  private final val PlaceSize = 3
+  private final val PlaceSize = 4
   private val Sums = Seq("rows", "calls", "retries", "errors", "in_flight")
 
-  /** The last reports by stage and operator, and in them by partition. */
+  /** The last reports by partition. */
+  private final class Parts extends ConcurrentHashMap[Long, Array[Long]] {
+    @volatile var ended = false
+  }
+
+  /** The last reports by stage, node and its operator. */
   private final class Stages
-      extends ConcurrentSkipListMap[(Long, String), ConcurrentHashMap[Long, Array[Long]]](
-        Ordering[(Long, String)]
-      ) {
+      extends ConcurrentSkipListMap[(Long, Long, String), Parts](Ordering[(Long, Long, String)]) {
     @volatile var askedNanos = 0L
   }
 }

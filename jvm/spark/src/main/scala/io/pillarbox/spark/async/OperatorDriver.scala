@@ -47,7 +47,7 @@ private final class OperatorDriver(
     translating(operator.open())
     async.eachSecond { () =>
       publish()
-      progress.foreach(_.report(isDone = false))
+      progress.foreach(_.report())
     }
   }
 
@@ -109,7 +109,7 @@ private final class OperatorDriver(
     try translating(async.close())
     finally {
       publish()
-      progress.foreach(_.report(isDone))
+      progress.foreach(_.end(isDone))
       task.metrics(AsyncIOMetrics.InFlight).set(0L)
       if (limit > 0) task.metrics(AsyncIOMetrics.ConcurrencyNow).set(limit.toDouble)
     }

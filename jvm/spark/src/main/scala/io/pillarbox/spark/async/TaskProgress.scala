@@ -12,9 +12,15 @@ private[async] final class TaskProgress private (
     metrics: AsyncMetrics
 ) {
 
-  /** In the order in which `CallProgress` reads them. Mailbox thread only; does not wait. */
-  def report(isDone: Boolean): Unit = {
-    import metrics._
+  /** Reports what there is so far. Mailbox thread only; does not wait. */
+  def report(): Unit = send(metrics.inFlight, isDone = false)
+
+  /** Reports for the last time: nothing is in flight any more, though rows may be left. */
+  def end(isDone: Boolean): Unit = send(inFlight = 0, isDone)
+
+  /** In the order in which `CallProgress` reads them. */
+  private def send(inFlight: Int, isDone: Boolean): Unit = {
+    import metrics.{calls, errors, retries, rows}
     val figures = Array(rows, calls, retries, errors, inFlight.toLong, if (isDone) 1L else 0L)
     DriverMessages.report(progress, operator, place ++ figures)
   }
@@ -25,7 +31,8 @@ private[async] object TaskProgress {
   /** None if the task's action is not watched, as no micro-batch is. */
   def of(task: AsyncIOTaskSpec, context: TaskContext, metrics: AsyncMetrics): Option[TaskProgress] =
     DriverMessages.watchedBy(context).map { progress =>
-      val place = Array(context.stageId(), task.site.part, context.numPartitions()).map(_.toLong)
+      val node = task.metrics(AsyncIOMetrics.OutputRows).id
+      val place = Array(context.stageId().toLong, node, task.site.part.toLong, context.numPartitions().toLong)
       new TaskProgress(progress, task.spec.name, place, metrics)
     }
 }

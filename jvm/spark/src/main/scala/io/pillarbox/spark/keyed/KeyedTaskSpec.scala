@@ -26,7 +26,6 @@ import org.apache.spark.sql.types.{DataType, LongType, StructType, TimestampNTZT
  * @param initial the layout of the rows of initial state, if there are any
  * @param isLate true for late rows; none where no row is late
  * @param lateMark the column that tells the function which rows are late, if it gets them
- * @param run names the action or streaming query
  */
 private[pillarbox] final case class KeyedTaskSpec(
     spec: KeyedSpec,
@@ -46,8 +45,7 @@ private[pillarbox] final case class KeyedTaskSpec(
     maxRowsPerBatch: Int,
     initial: Option[InitialLayout] = None,
     isLate: Option[Expression] = None,
-    lateMark: Option[Attribute] = None,
-    run: String = ""
+    lateMark: Option[Attribute] = None
 ) {
 
   /** The part of it that the storage of its state needs. */

@@ -32,8 +32,7 @@ private object AsyncIOTasks {
       CallSite(
         scope,
         CallIdentity.limitKey(node.spec, node.operatorId, context),
-        CallJournals.folder(node, session, batch),
-        CallIdentity.run(context)
+        CallJournals.folder(node, session, batch)
       ),
       ArrowSettings(conf.sessionLocalTimeZone, conf.arrowUseLargeVarTypes, conf.arrowMaxRecordsPerBatch),
       ErrorText.of(conf),

@@ -68,11 +68,13 @@ private object CallIdentity {
    * its name that come before it in the query. On the thread that plans a micro-batch.
    */
   def observedName(node: AsyncIO): String = {
+    // An expression may be used several times, and only the optimized plan has its nodes.
+    def idOf(node: AsyncIO): Any = if (node.spec.expression) node.results.head.exprId else node.operatorId
     def named(plan: LogicalPlan) = plan.collectWithSubqueries {
-      case other: AsyncIO if other.spec.name == node.spec.name => other.operatorId
+      case other: AsyncIO if other.spec.name == node.spec.name => idOf(other)
     }.distinct
     val inQuery = MicroBatches.beingPlanned(SparkSession.active).map(batch => named(batch.plan))
-    val place = inQuery.map(_.reverse.indexOf(node.operatorId)).filter(_ >= 0)
+    val place = inQuery.map(_.reverse.indexOf(idOf(node))).filter(_ >= 0)
     val before = place.getOrElse(named(node.child).size)
     if (before == 0) node.spec.name else s"${node.spec.name} ${before + 1}"
   }
@@ -86,7 +88,7 @@ private object CallIdentity {
     if (!spec.limit.exists(_.scope == LimitScope.Query)) operatorId else s"$operatorId/${run(context)}"
 
   /** Names the streaming query, or the action of a batch, that the calling thread works for; empty for none. */
-  def run(context: SparkContext): String =
+  private def run(context: SparkContext): String =
     MicroBatches.query(context).orElse(MicroBatches.action(context)).getOrElse("")
 
   /** Returns the number among operators that look alike, so that others may come and go between two runs. */

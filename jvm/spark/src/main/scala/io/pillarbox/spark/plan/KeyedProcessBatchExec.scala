@@ -51,7 +51,7 @@ private[pillarbox] final case class KeyedProcessBatchExec(
 
   override protected def doExecute(): RDD[InternalRow] = {
     DriverEnd.serve(sparkContext)
-    val task = node.batchTask(child.output, conf, metrics).copy(run = CallIdentity.run(sparkContext))
+    val task = node.batchTask(child.output, conf, metrics)
     val input = child.execute()
     initial.map(_.rows(input.getNumPartitions).rows) match {
       case None => input.mapPartitions(KeyedProcessBatchExec.run(task, _, Iterator.empty))

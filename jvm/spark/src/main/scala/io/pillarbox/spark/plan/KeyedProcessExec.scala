@@ -98,8 +98,7 @@ private[pillarbox] final case class KeyedProcessExec(
         lateWatermark = lateWatermark,
         watermark = watermarkOf(eventTimeWatermarkForEviction),
         initial = initialRows.map(_.layout),
-        isLate = watermarkExpressionForLateEvents.filter(_ => lateWatermark != Long.MinValue),
-        run = CallIdentity.run(sparkContext)
+        isLate = watermarkExpressionForLateEvents.filter(_ => lateWatermark != Long.MinValue)
       )
     new KeyedStateRDD(
       child.execute(),

@@ -15,7 +15,7 @@ import org.apache.spark.sql.pillarbox.DriverMessages
 private[pillarbox] final class FirstFailures(say: String => Unit) extends DriverMessages.Failures {
   import FirstFailures._
 
-  private val runs = new LinkedHashMap[String, Run] {
+  private val runs = new LinkedHashMap[String, Run](16, 0.75f, true) {
     override def removeEldestEntry(eldest: JMap.Entry[String, Run]): Boolean = size > MostRuns
   }
 

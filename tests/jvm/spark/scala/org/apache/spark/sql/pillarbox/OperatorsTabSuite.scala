@@ -14,6 +14,7 @@ import org.apache.spark.status.{AppStatusStore, ElementTrackingStore}
 import org.apache.spark.ui.SparkUI
 import org.apache.spark.util.JsonProtocol
 import org.apache.spark.util.kvstore.InMemoryStore
+import org.apache.spark.{TaskKilled, TaskState}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** The figures of operators in Spark's UI, live and from an event log. */
@@ -32,6 +33,8 @@ class OperatorsTabSuite extends AnyFunSuite with KeyedFixture {
     assert(operator.partitions.map(_.partition).toSeq == Seq(0, 1))
     assert(operator.valuesOf("calls").toSeq == Seq(5, 5) && operator.valuesOf("errors").sum == 5)
     assert(operator.valuesOf("number of output rows").toSeq == Seq(5, 5))
+    val known = operator.metrics.toSet ++ metricsOfCarryOver
+    assert(Column.OfCalls.flatMap(_.metrics).filterNot(known).isEmpty)
     assert(shown(watched.again.only) == shown(operator))
   }
 
@@ -51,6 +54,9 @@ class OperatorsTabSuite extends AnyFunSuite with KeyedFixture {
     val operator = watched.only
     assert(operator.kind == "KeyedProcess" && operator.runs == 3 && operator.query.nonEmpty)
     assert(operator.valuesOf("number of output rows").sum == 6)
+    val known = operator.metrics.toSet ++ metricsOfCarryOver + "time to run Python workers"
+    assert(Column.OfKeyed.flatMap(_.metrics).filterNot(known).isEmpty)
+    assert(OperatorsListener.Levels.filterNot(known + "calls in flight").isEmpty)
     assert(operator.valuesOf("number of total state rows").sum == entries && entries > 0)
     assert(shown(watched.again.only) == shown(operator))
   }
@@ -74,6 +80,17 @@ class OperatorsTabSuite extends AnyFunSuite with KeyedFixture {
           val update = Seq((end.taskInfo.taskId, end.stageId, end.stageAttemptId, halfway))
           replayed.listener.onExecutorMetricsUpdate(SparkListenerExecutorMetricsUpdate("driver", update))
           if (halfway.nonEmpty) {
+            // A copy of the task fails.
+            val copy = new TaskInfo(-7L, 0, 1, 0, 0L, "driver", "host", TaskLocality.ANY, true)
+            replayed.listener.onTaskStart(SparkListenerTaskStart(end.stageId, end.stageAttemptId, copy))
+            val its = Seq((copy.taskId, end.stageId, end.stageAttemptId, halfway))
+            replayed.listener.onExecutorMetricsUpdate(SparkListenerExecutorMetricsUpdate("driver", its))
+            replayed.flush()
+            assert(replayed.only.valuesOf("calls").toSeq == Seq(4))
+            copy.markFinished(TaskState.FAILED, 1L)
+            replayed.listener.onTaskEnd(
+              SparkListenerTaskEnd(end.stageId, end.stageAttemptId, "", TaskKilled("late"), copy, null, null)
+            )
             replayed.flush()
             assert(replayed.only.valuesOf("calls").toSeq == Seq(2))
           }
@@ -82,6 +99,18 @@ class OperatorsTabSuite extends AnyFunSuite with KeyedFixture {
       replayed.read(event)
     }
     assert(replayed.only.valuesOf("calls").toSeq == Seq(3))
+  }
+
+  test("who reads cached rows makes no line of its own") {
+    val cached = SpecBuilder.asyncIO(spark.range(0, 4, 1, 1).toDF(), classOf[OddFails], "x long") { spec =>
+      spec.put("on_error", "null"): Unit
+    }
+    cached.persist()
+    try {
+      val watched = new Watched
+      watched.during((1 to 3).foreach(_ => cached.collect(): Unit))
+      assert(watched.only.valuesOf("calls").sum == 4)
+    } finally cached.unpersist(): Unit
   }
 
   test("the page shows operators, and behind a name its partitions; names are text") {

@@ -8,7 +8,8 @@ import scala.util.control.NonFatal
 import scala.util.{Failure, Success}
 
 import org.apache.spark.rpc._
-import org.apache.spark.scheduler.{SparkListener, SparkListenerEvent, SparkListenerExecutorRemoved}
+import org.apache.spark.scheduler._
+import org.apache.spark.sql.execution.SQLExecution
 import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd
 import org.apache.spark.sql.pillarbox.Spark41.StreamExecution
 import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEvent
@@ -59,6 +60,8 @@ object DriverMessages {
           case end: QueryTerminatedEvent => failures.ended(end.id.toString)
           case _ => ()
         }
+        override def onStageCompleted(stage: SparkListenerStageCompleted): Unit =
+          watcher.onStageEnd(stage.stageInfo.stageId.toLong)
         override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = {
           executors.remove(removed.executorId)
           listener.onExecutorLost()
@@ -98,6 +101,15 @@ object DriverMessages {
 
   /** Reports that a partition's work between micro-batches has failed. After `announce`. Any thread. */
   def fail(key: String, partition: Int): Unit = tell((Fail, key, partition))
+
+  /**
+   * Names the streaming query, or the action of a batch, that a task works for; empty for neither. An RDD
+   * outlives the action that made it, so only the task knows.
+   */
+  def runOf(task: TaskContext): String =
+    Option(task.getLocalProperty(StreamExecution.QUERY_ID_KEY))
+      .orElse(Option(task.getLocalProperty(SQLExecution.EXECUTION_ROOT_ID_KEY)))
+      .getOrElse("")
 
   /** Reports the first failure of its kind in a task. On an executor. Any thread. */
   def firstFailure(run: String, operator: String, kind: String, text: String): Unit =
@@ -191,6 +203,9 @@ object DriverMessages {
   /** Hears how calls get on. On the driver, on threads of Spark's RPC. Must not block. */
   trait Watcher {
     def onReport(progress: String, operator: String, figures: Array[Long]): Unit
+
+    /** No task of the stage runs any more. */
+    def onStageEnd(stage: Long): Unit
   }
 
   private final class DriverEndpoint(

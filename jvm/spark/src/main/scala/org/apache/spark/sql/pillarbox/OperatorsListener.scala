@@ -73,31 +73,11 @@ private[spark] final class OperatorsListener(store: ElementTrackingStore, isLive
       val label = s"${node.nodeName} ${nameOf(node)}"
       val place = seen.getOrElse(label, 0)
       seen(label) = place + 1
-      val operator = touched(s"${execution.owner}, $label $place", node, execution)
+      val tracked = Node(s"${execution.owner}, $label $place", node, execution)
       node.metrics.filterNot(metric => metrics.contains(metric.accumulatorId)).foreach { metric =>
-        metrics(metric.accumulatorId) =
-          Metric(operator, operator.placeOf(metric.name, metric.metricType), execution)
+        metrics(metric.accumulatorId) = Metric(tracked, metric.name, metric.metricType)
       }
     }
-  }
-
-  private def touched(place: String, node: SparkPlanInfo, execution: Execution): Operator = {
-    val operator = operators.remove(place).getOrElse {
-      created += 1
-      new Operator(created, node.nodeName, nameOf(node), execution.query)
-    }
-    operators(place) = operator
-    if (operator.execution != execution.number) {
-      operator.execution = execution.number
-      operator.runs += 1
-    }
-    if (operators.size > MostOperators) {
-      val (oldest, its) = operators.head
-      operators -= oldest
-      store.delete(classOf[OperatorFigures], its.id)
-    }
-    write(operator)
-    operator
   }
 
   override def onTaskStart(task: SparkListenerTaskStart): Unit =
@@ -106,44 +86,69 @@ private[spark] final class OperatorsListener(store: ElementTrackingStore, isLive
   override def onExecutorMetricsUpdate(update: SparkListenerExecutorMetricsUpdate): Unit =
     update.accumUpdates.foreach { case (task, _, _, values) =>
       partitions.get(task).foreach { partition =>
-        changed(values) { case (metric, value) =>
-          metric.operator.isRunning(task, partition, metric.place, value)
-        }
+        changed(values)((operator, place, value) => operator.isRunning(task, partition, place, value))
       }
     }
 
+  /** What a failed task has counted doesn't count. */
   override def onTaskEnd(end: SparkListenerTaskEnd): Unit = {
     val task = end.taskInfo
-    partitions -= task.taskId
-    changed(task.accumulables.toSeq) { case (metric, value) =>
-      metric.operator.running -= task.taskId
-      if (task.successful) metric.operator.hasEnded(partitionOf(task), metric.place, value)
-    }
+    if (partitions.remove(task.taskId).isDefined) operators.values.foreach(_.running -= task.taskId)
+    if (task.successful)
+      changed(task.accumulables.toSeq)((operator, place, value) =>
+        operator.hasEnded(partitionOf(task), place, value)
+      )
   }
 
-  private def changed(values: Seq[AccumulableInfo])(use: (Metric, Long) => Unit): Unit = if (
-    metrics.nonEmpty
-  ) {
-    val touched = values.flatMap { info =>
+  private def changed(values: Seq[AccumulableInfo])(use: (Operator, Int, Long) => Unit): Unit =
+    if (metrics.nonEmpty) {
+      val touched = mutable.LinkedHashSet.empty[Operator]
       for {
+        info <- values
         metric <- metrics.get(info.id)
         value <- info.update.map(numberOf) if value >= 0
-      } yield {
-        use(metric, value)
-        metric.operator
+      } {
+        val operator = operatorOf(metric.node)
+        use(operator, operator.placeOf(metric.name, metric.kind), value)
+        touched += operator
       }
+      touched.foreach(operator => if (isLive && operator.isDue) write(operator))
     }
-    touched.distinct.foreach(operator => if (isLive && operator.isDue) write(operator))
+
+  /** The operator of a node, which is made when it first counts: a plan shows those of cached data, too. */
+  private def operatorOf(node: Node): Operator = {
+    val operator = operators.remove(node.key).getOrElse {
+      created += 1
+      val made = new Operator(created, node.info.nodeName, nameOf(node.info), node.execution.query)
+      node.info.metrics.foreach(metric => made.placeOf(metric.name, metric.metricType))
+      made
+    }
+    operators(node.key) = operator
+    if (operator.execution != node.execution.number) {
+      operator.execution = node.execution.number
+      operator.runs += 1
+    }
+    operator
   }
 
   private def ended(number: Long): Unit = executions.remove(number).foreach { execution =>
-    val own = metrics.collect { case (id, metric) if metric.execution eq execution => id -> metric.operator }
-    metrics --= own.keys
-    own.values.toSet[Operator].foreach { operator =>
-      operator.running.clear()
-      write(operator)
+    metrics.filterInPlace((_, metric) => metric.node.execution ne execution)
+    operators.valuesIterator.filter(_.execution == number).foreach(write)
+    if (executions.isEmpty) {
+      partitions.clear()
+      operators.values.foreach(_.running.clear())
     }
-    if (metrics.isEmpty) partitions.clear()
+    forgetOld()
+  }
+
+  private def forgetOld(): Unit = {
+    var size = operators.valuesIterator.map(_.size).sum
+    while (operators.size > MostOperators || (size > MostPartitions && operators.size > 1)) {
+      val (key, oldest) = operators.head
+      operators -= key
+      size -= oldest.size
+      store.delete(classOf[OperatorFigures], oldest.id)
+    }
   }
 
   private def write(operator: Operator): Unit = {
@@ -161,10 +166,11 @@ private object OperatorsListener {
   private val ExecutionIds = Seq("spark.sql.execution.id", "spark.sql.execution.root.id")
   private val QueryId = "sql.streaming.queryId"
   private val MostOperators = 200
+  private val MostPartitions = 100000
   private val PeriodMs = 1000L
 
   /** The metrics of which the last value counts, not the sum over micro-batches. */
-  private val Levels = Set(
+  val Levels: Set[String] = Set(
     "calls in flight",
     "number of total state rows",
     "memory used by state",
@@ -181,19 +187,24 @@ private object OperatorsListener {
     var owner: String = _
   }
 
-  private final case class Metric(operator: Operator, place: Int, execution: Execution)
+  private final case class Node(key: String, info: SparkPlanInfo, execution: Execution)
+
+  private final case class Metric(node: Node, name: String, kind: String)
 
   private final class Operator(val id: Long, kind: String, name: String, query: String) {
     private val metrics = mutable.ArrayBuffer.empty[(String, String)]
-    private val ended = mutable.TreeMap.empty[Int, mutable.ArrayBuffer[Long]]
+    private val ended = mutable.TreeMap.empty[Int, Array[Long]]
 
     /** The partition and the values so far of each task that runs. */
-    val running = mutable.HashMap.empty[Long, (Int, mutable.ArrayBuffer[Long])]
+    val running = mutable.HashMap.empty[Long, (Int, Array[Long])]
     var execution: Long = -1L
     var runs = 0L
     var updated = 0L
 
     def isDue: Boolean = System.currentTimeMillis - updated >= PeriodMs
+
+    /** The number of partitions. */
+    def size: Int = ended.size
 
     def placeOf(metric: String, kind: String): Int = {
       val place = metrics.indexWhere(_._1 == metric)
@@ -201,15 +212,17 @@ private object OperatorsListener {
       if (place < 0) metrics.size - 1 else place
     }
 
-    def isRunning(task: Long, partition: Int, place: Int, value: Long): Unit =
-      put(running.getOrElseUpdate(task, (partition, mutable.ArrayBuffer.empty))._2, place, value)
+    def isRunning(task: Long, partition: Int, place: Int, value: Long): Unit = {
+      val (_, values) = running.getOrElse(task, (partition, Array.empty[Long]))
+      running(task) = (partition, set(values, place, value))
+    }
 
     def hasEnded(partition: Int, place: Int, value: Long): Unit =
-      add(ended.getOrElseUpdate(partition, mutable.ArrayBuffer.empty), place, value)
+      ended(partition) = add(ended.getOrElse(partition, Array.empty[Long]), place, value)
 
-    private def add(values: mutable.ArrayBuffer[Long], place: Int, value: Long): Unit = {
-      val before = if (isLevel(place) || place >= values.size) 0L else math.max(0L, values(place))
-      put(values, place, before + value)
+    private def add(values: Array[Long], place: Int, value: Long): Array[Long] = {
+      val before = if (isLevel(place) || place >= values.length) 0L else math.max(0L, values(place))
+      set(values, place, before + value)
     }
 
     private def isLevel(place: Int): Boolean = {
@@ -217,21 +230,22 @@ private object OperatorsListener {
       kind == "average" || Levels(name)
     }
 
-    private def put(values: mutable.ArrayBuffer[Long], place: Int, value: Long): Unit = {
-      while (values.size <= place) values += -1L
-      values(place) = value
+    /** Returns the array, or a longer copy if it is too short. */
+    private def set(values: Array[Long], place: Int, value: Long): Array[Long] = {
+      val all = if (place < values.length) values else values.padTo(metrics.size, -1L)
+      all(place) = value
+      all
     }
 
     def figures: OperatorFigures = {
-      val all = mutable.TreeMap.empty[Int, mutable.ArrayBuffer[Long]]
-      ended.foreach { case (partition, values) => all(partition) = values.clone() }
+      val all = mutable.TreeMap.empty[Int, Array[Long]]
+      ended.foreach { case (partition, values) => all(partition) = values.padTo(metrics.size, -1L).clone() }
       running.values.foreach { case (partition, values) =>
-        val sum = all.getOrElseUpdate(partition, mutable.ArrayBuffer.empty)
-        values.indices.filter(values(_) >= 0).foreach(place => add(sum, place, values(place)))
+        values.indices.filter(values(_) >= 0).foreach { place =>
+          all(partition) = add(all.getOrElse(partition, Array.empty[Long]), place, values(place))
+        }
       }
-      val partitions = all.map { case (number, values) =>
-        new PartitionFigures(number, values.toArray.padTo(metrics.size, -1L))
-      }
+      val partitions = all.map { case (number, values) => new PartitionFigures(number, values) }
       val (names, kinds) = metrics.unzip
       new OperatorFigures(
         id,

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.pillarbox
 
 import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
 import scala.xml.Node
 
 import jakarta.servlet.http.HttpServletRequest
@@ -10,6 +11,7 @@ import org.apache.spark.ui.{SparkUI, SparkUITab, UIUtils, WebUIPage}
 import org.apache.spark.util.Utils
 import org.apache.spark.util.kvstore.KVStore
 import org.apache.spark.{SparkConf, SparkContext}
+import org.slf4j.LoggerFactory
 
 /**
  * The tab of the library in Spark's UI: a line for each operator, and behind its name one for each partition.
@@ -23,8 +25,23 @@ private[spark] final class OperatorsTab(store: KVStore, ui: SparkUI) extends Spa
 
 object OperatorsTab {
 
-  /** Adds the tab to the application's UI, if it has one, and follows its operators from now on. */
-  def attach(sc: SparkContext): Unit = sc.ui.foreach { ui =>
+  private val log = LoggerFactory.getLogger("io.pillarbox.OperatorsTab")
+  @volatile private var works = true
+
+  /**
+   * Adds the tab to the application's UI, if it has one, and follows its operators from now on. Where the UI is
+   * another than Spark's own there is no tab: no query fails for it.
+   */
+  def attach(sc: SparkContext): Unit =
+    if (works)
+      try addTo(sc)
+      catch {
+        case problem @ (NonFatal(_) | _: LinkageError) =>
+          works = false
+          log.warn("Spark's UI takes no tab", problem)
+      }
+
+  private def addTo(sc: SparkContext): Unit = sc.ui.foreach { ui =>
     ui.synchronized {
       if (!ui.getTabs.exists(_.isInstanceOf[OperatorsTab])) {
         val store = sc.statusStore.store.asInstanceOf[ElementTrackingStore]
