@@ -89,7 +89,12 @@ def test_a_limit_of_rows_starts_few_calls(spark: SparkSession, log: CallLog) -> 
     )
     many = rows.transform(pb.async_io, twice, returns="x long", explode=True, engine="jvm")
     lists = rows.transform(
-        pb.async_io, sums, returns="x long", engine="jvm", batch_size=10, explode=True
+        pb.async_io,
+        sums,
+        returns="x long",
+        engine="jvm",
+        batch_size=pb.BatchSize(10, wait="1 minute"),  # however slow rows come
+        explode=True,
     )
     started = 0
     for ask, most in [

@@ -6,6 +6,7 @@ when these have ended, and what the driver's JVM says at any time.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 from typing import Any
@@ -29,7 +30,13 @@ class Logged(Collected):
         return Collected, ()
 
     def addInPlace(self, value1: Lines, value2: Lines) -> Lines:
-        for line in value2:
+        """Log. A handler that fails must not end Spark's thread, which all accumulators need."""
+        with contextlib.suppress(Exception):
+            self._log(value2)
+        return []
+
+    def _log(self, lines: Lines) -> None:
+        for line in lines:
             if isinstance(line, str):
                 # The JVM has logged it where this process writes, unless that is changed.
                 if _LOG.hasHandlers() or sys.stderr is not sys.__stderr__:
@@ -37,7 +44,6 @@ class Logged(Collected):
             elif line[:2] not in self._seen and len(self._seen) < _MOST:
                 self._seen.add(line[:2])
                 _LOG.warning("%s", line[2])
-        return []
 
 
 _accumulators: WeakKeyDictionary[Any, Accumulator[Lines]] = WeakKeyDictionary()
