@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 from pathlib import Path
@@ -48,3 +49,8 @@ def test_the_driver_logs_once_for_an_operator_and_kind(caplog: pytest.LogCapture
     for line in [("a", "E", "first"), ("a", "E", "again"), ("b", "E", "other"), "of the JVM"]:
         assert logged.addInPlace([], [line]) == []
     assert [r.getMessage() for r in caplog.records] == ["first", "other", "of the JVM"]
+
+
+def test_the_drivers_accumulator_logs_on_after_a_worker_in_its_process_has_reset_it() -> None:
+    param = Logged()
+    assert copy.deepcopy(param) is param

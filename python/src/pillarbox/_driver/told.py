@@ -29,6 +29,10 @@ class Logged(Collected):
     def __reduce__(self) -> tuple[Any, ...]:
         return Collected, ()
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Logged:
+        """Return the same: a worker in the driver's process, as in tests, sets zeros to copies."""
+        return self
+
     def addInPlace(self, value1: Lines, value2: Lines) -> Lines:
         """Log. A handler that fails must not end Spark's thread, which all accumulators need."""
         with contextlib.suppress(Exception):

@@ -34,7 +34,7 @@ object PythonDriver {
         val update = server.copyAndReset()
         update.add(new Pickler().dumps(Array[Any](accumulator, java.util.List.of(text))))
         server.merge(update)
-      } catch { case NonFatal(e) => log.warn("Python was not told", e) }
+      } catch { case NonFatal(e) => log.debug("Python was not told", e) }
     }: Unit
   }
 }
