@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -82,6 +83,8 @@ class Streams:
             own = [row for row in rows if row.tag == tag]
             written = self.folder / tag / f".{number}.parquet"
             pq.write_table(table(own), written)
+            # Spark takes files by their times, which may be equal for files written at once.
+            os.utime(written, (1_000_000 + number * 10,) * 2)
             written.rename(self.folder / tag / f"{number}.parquet")
 
     def run(self, apply: Callable[..., DataFrame], **options: Any) -> tuple[list[Any], Any]:
