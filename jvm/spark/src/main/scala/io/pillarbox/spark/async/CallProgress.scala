@@ -5,6 +5,7 @@ import java.util.concurrent.{ConcurrentHashMap, ConcurrentSkipListMap, TimeUnit}
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.ObjectMapper
+import io.pillarbox.async.AsyncMetrics
 import org.apache.spark.sql.pillarbox.DriverMessages
 
 /**
@@ -64,6 +65,16 @@ private[pillarbox] object CallProgress extends DriverMessages.Watcher {
       "done" -> done.size,
       "done_rows" -> done.map(_(PlaceSize)).sum
     ) ++ sums
+  }
+
+  /** Returns the place of a task's figures, which begins each of its reports. */
+  def place(stage: Int, node: Long, part: Int, tasks: Int): Array[Long] =
+    Array(stage.toLong, node, part.toLong, tasks.toLong)
+
+  /** Returns the report of a task: its place, the figures of `Sums`, and whether it is done. */
+  def figures(place: Array[Long], metrics: AsyncMetrics, inFlight: Int, isDone: Boolean): Array[Long] = {
+    import metrics.{calls, errors, retries, rows}
+    place ++ Array(rows, calls, retries, errors, inFlight.toLong, if (isDone) 1L else 0L)
   }
 
   private val KeepNanos = TimeUnit.MINUTES.toNanos(10)

@@ -18,12 +18,8 @@ private[async] final class TaskProgress private (
   /** Reports for the last time: nothing is in flight any more, though rows may be left. */
   def end(isDone: Boolean): Unit = send(inFlight = 0, isDone)
 
-  /** In the order in which `CallProgress` reads them. */
-  private def send(inFlight: Int, isDone: Boolean): Unit = {
-    import metrics.{calls, errors, retries, rows}
-    val figures = Array(rows, calls, retries, errors, inFlight.toLong, if (isDone) 1L else 0L)
-    DriverMessages.report(progress, operator, place ++ figures)
-  }
+  private def send(inFlight: Int, isDone: Boolean): Unit =
+    DriverMessages.report(progress, operator, CallProgress.figures(place, metrics, inFlight, isDone))
 }
 
 private[async] object TaskProgress {
@@ -32,7 +28,7 @@ private[async] object TaskProgress {
   def of(task: AsyncIOTaskSpec, context: TaskContext, metrics: AsyncMetrics): Option[TaskProgress] =
     DriverMessages.watchedBy(context).map { progress =>
       val node = task.metrics(AsyncIOMetrics.OutputRows).id
-      val place = Array(context.stageId().toLong, node, task.site.part.toLong, context.numPartitions().toLong)
+      val place = CallProgress.place(context.stageId(), node, task.site.part, context.numPartitions())
       new TaskProgress(progress, task.spec.name, place, metrics)
     }
 }

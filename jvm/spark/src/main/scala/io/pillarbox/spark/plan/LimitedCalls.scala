@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreePattern.LIMIT
 
 /**
- * Lets a limit of rows, as `limit(3)`, `show(3)` and `head()` have one, also limit the calls that are started.
+ * Lets a limit of rows, as `limit(3)`, `show(3)` and `head()` have one, limit the calls that are started, too.
  *
  * Only projections and other calls may be in between. A call that gives one row for a row gets no more rows
  * than the limit. One that gives none or many may need more, so it has that many in flight.

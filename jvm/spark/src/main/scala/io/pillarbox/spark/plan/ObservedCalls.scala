@@ -4,8 +4,7 @@ import io.pillarbox.spark.async.AsyncIOMetrics
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.GenericRowWithSchema
-import org.apache.spark.sql.catalyst.expressions.{Alias, Literal, NamedExpression}
+import org.apache.spark.sql.catalyst.expressions.{Alias, GenericRowWithSchema, Literal, NamedExpression}
 import org.apache.spark.sql.execution.{CollectMetricsExec, SparkPlan}
 
 /**

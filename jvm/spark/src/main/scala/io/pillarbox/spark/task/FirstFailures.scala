@@ -48,8 +48,8 @@ private[pillarbox] object FirstFailures {
   }
 
   /**
-   * The lines for the first failure of a kind. `python/src/pillarbox/_async/failed_calls.py` makes the same, and
-   * `tests/golden/first_failures.json` has cases for both.
+   * The lines for the first failure of a kind. `python/src/pillarbox/_async/failed_calls.py` makes the same,
+   * and `tests/golden/first_failures.json` has cases for both.
    *
    * @param attempts the most that there may be
    * @param trace the traceback, or empty

@@ -29,8 +29,8 @@ object OperatorsTab {
   @volatile private var works = true
 
   /**
-   * Adds the tab to the application's UI, if it has one, and follows its operators from now on. Where the UI is
-   * another than Spark's own there is no tab: no query fails for it.
+   * Adds the tab to the application's UI, if it has one, and follows its operators from now on. Where the UI
+   * is another than Spark's own there is no tab: no query fails for it.
    */
   def attach(sc: SparkContext): Unit =
     if (works)
