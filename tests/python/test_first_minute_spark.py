@@ -122,6 +122,12 @@ def test_attempts_that_are_made_again_are_told_and_not_counted(
     assert rows.count() == 5
     (told,) = lines(1)
     assert told.startswith("async_io(again): the first Refused came in attempt 1 of 2")
+    # What is said next is of the next action: no line with counts came between.
+    after = spark.range(3, 4).transform(
+        pb.async_io, some_fail, returns="x long", name="after", on_error="null", engine="jvm"
+    )
+    assert len(after.collect()) == 1
+    assert all(line.startswith("async_io(after): ") for line in lines(2))
 
 
 def test_an_expression_tells_too_and_values_are_hidden(spark: SparkSession, lines: Any) -> None:
