@@ -36,6 +36,7 @@ from ._driver.progress import progress
 from ._driver.read_offsets import read_offsets
 from ._driver.read_state import read_state
 from ._driver.scan import scan
+from ._driver.stored_journal import purge_journal, read_journal
 from ._driver.tagged_union import tagged_union
 from ._keyed.aggregate import AggregateFunction
 from ._keyed.arrow import ArrowContext, ArrowState
@@ -133,6 +134,8 @@ __all__ = [
     "process_keyed_arrow",
     "process_keyed_async",
     "progress",
+    "purge_journal",
+    "read_journal",
     "read_offsets",
     "read_state",
     "scan",
