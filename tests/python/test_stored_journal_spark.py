@@ -77,6 +77,33 @@ def test_answers_are_read_with_their_keys_and_calls(spark: SparkSession, journal
     assert risk.count() == 41, "it is read whenever it is asked"
 
 
+def test_what_an_answer_has_cost_is_read_with_it(spark: SparkSession, journal: str) -> None:
+    async def asked(row: Any) -> int:
+        pb.current_call().report_usage(tokens=row.id + 1)
+        if row.id == 2 and pb.current_call().attempt < 3:
+            raise ConnectionError
+        return int(row.id)
+
+    calls = spark.range(0, 4, 1, 1).transform(
+        pb.async_io,
+        asked,
+        returns="n int",
+        name="asked",
+        usage=["tokens", "usd"],
+        retry=pb.Retry(3, backoff="1ms"),
+        journal=journal,
+        engine="jvm",
+    )
+    assert calls.count() == 4
+    read = pb.read_journal(spark, journal, name="asked").orderBy("key.id").collect()
+    assert [(row.attempts, row.usage) for row in read] == [
+        (1, {"tokens": 1.0}),
+        (1, {"tokens": 2.0}),
+        (3, {"tokens": 9.0}),
+        (1, {"tokens": 4.0}),
+    ]
+
+
 def test_answers_of_many_rows_and_of_changed_operators_are_read_together(
     spark: SparkSession, journal: str
 ) -> None:

@@ -37,4 +37,8 @@ private[pillarbox] final class Usage(units: UsageUnits) {
 
   /** The sum of the unit with this index so far. */
   def apply(unit: Int): Double = sums(unit).sum
+
+  /** The units of which something was reported, with their sums so far. */
+  def amounts: Seq[(String, Double)] =
+    units.names.indices.collect { case unit if this(unit) > 0 => units.names(unit) -> this(unit) }
 }

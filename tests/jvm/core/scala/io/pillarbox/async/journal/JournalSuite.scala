@@ -483,7 +483,9 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
   }
 
   for (persists <- Seq(true, false))
-    test(s"a purge beside a process that writes takes what it is told and nothing else, persists: $persists") {
+    test(
+      s"a purge beside a process that writes takes what it is told and nothing else, persists: $persists"
+    ) {
       val files = memory(persists)
       val f = new Fixture(files, JournalLimits(segmentBytes = 2000))
       val process = f.process()
@@ -522,7 +524,9 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
     assert(found(late, 1).contains("answer 1") && SegmentFormat.generationOf(copy) == 2)
   }
 
-  test("an answer that was written while its segment lost its name is written again before it counts as kept") {
+  test(
+    "an answer that was written while its segment lost its name is written again before it counts as kept"
+  ) {
     val files = memory()
     val f = new Fixture(files)
     val held = f.hold(f.process())
@@ -628,7 +632,9 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
   }
 
   for (ttlMs <- Seq(0L, 1000L))
-    test(s"an index that is larger than its table finds on disk what a map would, with a time to live of $ttlMs") {
+    test(
+      s"an index that is larger than its table finds on disk what a map would, with a time to live of $ttlMs"
+    ) {
       withFolder { folder =>
         forAll(Gen.long, minSuccessful(10)) { seed =>
           val random = new scala.util.Random(seed)

@@ -70,7 +70,11 @@ private[journal] final class IndexRun private (
   private def load(number: Int): Unit = if (number != loaded) {
     loaded = -1
     file.seek(number.toLong * BlockSize)
-    file.readFully(bytes, 0, math.min(BlockSize.toLong, (size - number.toLong * BlockEntries) * EntrySize).toInt)
+    file.readFully(
+      bytes,
+      0,
+      math.min(BlockSize.toLong, (size - number.toLong * BlockEntries) * EntrySize).toInt
+    )
     loaded = number
   }
 

@@ -114,13 +114,20 @@ private[journal] object SegmentFormat {
 
   /** The id of the operator that an answer is for. */
   def operatorAt(bytes: ByteBuffer, answer: Int): CallKey =
-    CallKey(bytes.getLong(answer + FrameSize + OperatorAt), bytes.getLong(answer + FrameSize + OperatorAt + 8))
+    CallKey(
+      bytes.getLong(answer + FrameSize + OperatorAt),
+      bytes.getLong(answer + FrameSize + OperatorAt + 8)
+    )
 
   /** The name of an answer's call, with the values of the key. */
   def callAt(bytes: ByteBuffer, answer: Int): CallKey = {
     val start = answer + FrameSize + AnswerHead + usageLength(bytes, answer)
     val values = java.util.Arrays.copyOfRange(bytes.array, start, start + keyLength(bytes, answer))
-    CallKey(bytes.getLong(answer + FrameSize + CallAt), bytes.getLong(answer + FrameSize + CallAt + 8), values)
+    CallKey(
+      bytes.getLong(answer + FrameSize + CallAt),
+      bytes.getLong(answer + FrameSize + CallAt + 8),
+      values
+    )
   }
 
   def attemptsAt(bytes: ByteBuffer, answer: Int): Int = bytes.getInt(answer + FrameSize + AttemptsAt)

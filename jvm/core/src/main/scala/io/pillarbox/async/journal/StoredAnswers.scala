@@ -77,7 +77,8 @@ private[pillarbox] final class StoredAnswers(files: JournalFiles, timeMs: () => 
     files.delete(last)
   }
 
-  private def newCopy(segment: String): String = newName(ttlOf(segment).getOrElse(0L), generationOf(segment) + 1)
+  private def newCopy(segment: String): String =
+    newName(ttlOf(segment).getOrElse(0L), generationOf(segment) + 1)
 
   /** Copies what does not stand at one of the `offsets`; makes no file if that is nothing. */
   private def copy(from: SegmentScan, to: String, offsets: collection.BufferedIterator[Long]): Unit = {

@@ -58,7 +58,8 @@ private[pillarbox] final case class JournalPurge(
 }
 
 /** The offsets of the rows at the head of `places` that are of one segment, each once. */
-private final class OffsetsOf(segment: String, places: collection.BufferedIterator[Row]) extends Iterator[Long] {
+private final class OffsetsOf(segment: String, places: collection.BufferedIterator[Row])
+    extends Iterator[Long] {
   private var last = -1L
   var count = 0L
 

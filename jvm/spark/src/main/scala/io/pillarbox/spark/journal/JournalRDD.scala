@@ -36,7 +36,9 @@ private final class JournalRDD(
       open = address.reporting("read")(answers.read(segment))
       val source = open
       reported(source).flatMap { answer =>
-        layouts.getOrElseUpdate(answer.operator, layoutOf(answer.operator)).iterator
+        layouts
+          .getOrElseUpdate(answer.operator, layoutOf(answer.operator))
+          .iterator
           .flatMap(_.rows(answer, segment))
       }
     }

@@ -36,7 +36,8 @@ private[journal] final class JournalTable(session: SparkSession, wanted: Journal
     if (meant.isEmpty) {
       val asked = name + wanted.version.fold("")(version => s" of the version $version")
       val there = known.map(_.shown).distinct.sorted.mkString(", ")
-      val told = Seq("path" -> wanted.path, "name" -> asked, "there" -> (if (there.isEmpty) "none" else there))
+      val told =
+        Seq("path" -> wanted.path, "name" -> asked, "there" -> (if (there.isEmpty) "none" else there))
       refuse("NO_JOURNAL_OPERATOR", told: _*)
     }
     Seq(
