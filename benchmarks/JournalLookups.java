@@ -135,7 +135,7 @@ public final class JournalLookups {
     if (!Files.exists(folder.resolve("calls"))) {
       long start = System.nanoTime();
       HeldJournal journal = hold(operator);
-      CallCost cost = new CallCost(1, scala.collection.immutable.Nil$.MODULE$);
+      CallCost cost = new CallCost(1, CallCost.apply$default$2());
       journal.open();
       for (long i = 0; i < answers; i++) {
         byte[] answer = answer(i);

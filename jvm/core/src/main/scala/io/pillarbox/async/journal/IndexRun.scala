@@ -15,8 +15,8 @@ private[journal] final class IndexEntry(val high: Long, val low: Long, val timeM
 }
 
 /**
- * Entries of an index on the local disk, sorted by their keys, 32 bytes each, of which one number in 128 is in
- * memory. The file has no name, so it is gone with the process. One thread at a time.
+ * Entries of an index on the local disk, sorted by their keys, 32 bytes each, and a number in memory for each
+ * 128 of them. The file has no name, so it is gone with the process. One thread at a time.
  *
  * @param firsts the upper half of the first key of each block
  * @param newestMs the time of the newest record
@@ -109,7 +109,7 @@ private[journal] object IndexRun {
     } finally Files.delete(path)
   }
 
-  /** Merges sorted entries; of several of a key the one with the latest time stays, and of those the last run's. */
+  /** Merges sorted entries. Of those of a key the one with the latest time stays, or else the last run's. */
   def merge(runs: Seq[Iterator[IndexEntry]]): Iterator[IndexEntry] = new Iterator[IndexEntry] {
     private val sources = runs.map(_.buffered).toArray
 

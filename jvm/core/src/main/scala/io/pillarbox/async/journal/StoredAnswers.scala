@@ -24,7 +24,7 @@ private[pillarbox] final case class StoredAnswer(
 )
 
 /**
- * All answers in a folder, segment by segment, for who reads or purges them. Others may write to it meanwhile.
+ * All answers in a folder, segment by segment, to be read or purged. Others may write to it meanwhile.
  *
  * @param timeMs returns the time by which segments are over
  */

@@ -65,7 +65,7 @@ private final class AnswerLayout(operator: OperatorColumns, columns: StructType)
     row
   }
 
-  /** Returns a function that gives a row of the operator's the columns of the table's, null where it has none. */
+  /** Gives a row of the operator the columns of the table, with nulls where it has none. */
   private def arranged(own: StructType, column: String): InternalRow => InternalRow =
     columns.find(_.name == column).map(_.dataType) match {
       case Some(struct: StructType) if struct != SparkAdapter.asNullable(own) =>

@@ -23,8 +23,9 @@ private[pillarbox] final case class JournalPurge(
 ) {
 
   /**
-   * Deletes the answers that are there when it begins, and returns their number: a job finds their places, and
-   * the driver writes the segments anew that have one, without them. Jobs may write to the journal meanwhile.
+   * Deletes the answers that are there when it begins, and returns their number: a job finds their places,
+   * and the driver writes the segments anew that have one, without them. Jobs may write to the journal
+   * meanwhile.
    */
   def run(session: SparkSession): Long = {
     val conf = SparkAdapter.hadoopConf(session)
