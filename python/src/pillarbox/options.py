@@ -326,6 +326,18 @@ def as_limits(value: object) -> tuple[Limit, ...]:
     return tuple(limits)  # type: ignore[arg-type]
 
 
+def as_units(value: object) -> tuple[str, ...]:
+    """Convert the option ``usage=``. Raises ``InvalidOption``."""
+    expected, example = 'different names of units, but not "calls"', '["tokens", "usd"]'
+    units: Any = (value,) if isinstance(value, str) else value
+    is_list = isinstance(units, Sequence) and all(isinstance(one, str) for one in units)
+    fits = is_list and len(set(units)) == len(units) and not {"", "calls"} & set(units)
+    check(fits, "usage", expected, value, example)
+    for unit in units:
+        check_text("usage", unit, example)
+    return tuple(units)
+
+
 def as_on_error(value: object) -> Literal["raise", "null"] | ErrorColumn:
     """Convert the option ``on_error=``. Raises ``InvalidOption``."""
     if isinstance(value, ErrorColumn):

@@ -15,6 +15,7 @@ from ..options import (
     as_on_error,
     as_retry,
     as_timeout,
+    as_units,
 )
 from ..retry import Retry, transient
 from .command import check_function, check_resource
@@ -41,6 +42,7 @@ def given_options(given: Mapping[str, Any]) -> AsyncOptions:
         by=_columns("by", given["by"]) or (),
         capacity=given["capacity"],
         limits=as_limits(given["limit"]),
+        usage=as_units(given["usage"]),
         timeout=as_timeout(given["timeout"]),
         retry=as_retry(given["retry"]),
         on_error=as_on_error(given["on_error"]),

@@ -32,6 +32,7 @@ class AsyncOptions:
     retry: Retry | None = None
     on_error: Literal["raise", "null"] | ErrorColumn = "raise"
     limits: tuple[Limit, ...] = ()
+    usage: tuple[str, ...] = ()
     inputs: tuple[str, ...] | None = None
     explode: bool = False
     batch_size: BatchSize | None = None
@@ -94,6 +95,11 @@ class AsyncOptions:
         return next((limit for limit in self.limits if limit.scope != "key"), None)
 
     @property
+    def units(self) -> tuple[str, ...]:
+        """The units in which calls may report what they use."""
+        return self.usage
+
+    @property
     def error_column(self) -> str | None:
         """The name of the error column; None where there is none."""
         return self.on_error.name if isinstance(self.on_error, ErrorColumn) else None
@@ -125,6 +131,7 @@ class AsyncOptions:
             "journal_ttl_ms": journal._ttl_ms if journal else 0,
             "journal_version": journal and journal.version,
             "share_calls": self.share_calls,
+            "units": list(self.units),
             "blocked_loop_ms": BLOCKED_LOOP_MS,
         }
 

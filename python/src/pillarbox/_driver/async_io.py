@@ -56,6 +56,7 @@ def async_io(
     by: str | Sequence[str] | None = None,
     capacity: int = 100,
     limit: Limit | Sequence[Limit] | None = None,
+    usage: str | Sequence[str] = (),
     timeout: Duration | Timeout | None = None,
     retry: int | Retry | None = None,
     on_error: Literal["raise", "null", "column"] | ErrorColumn = "raise",
@@ -105,6 +106,8 @@ def async_io(
     capacity: the number of rows in flight in one task, with those that wait for their turn.
     limit: the number of calls that the service may see, as a :class:`Limit` or several. One with
         scope="key" and one other hold together. Engine "python" keeps scope="task" only.
+    usage: the units in which calls report what they use, such as "tokens", with
+        ``current_call().report_usage``. Each has a metric.
     timeout: the longest time of a row, over all its attempts and the waiting between them; a
         :class:`Timeout` also bounds one attempt.
     retry: the number of attempts, the first included, or a :class:`Retry`; one by default.

@@ -35,6 +35,7 @@ from ..options import (
     as_on_error,
     as_retry,
     as_timeout,
+    as_units,
 )
 from ..retry import Retry
 from .engine import require_jvm
@@ -62,6 +63,7 @@ def async_udf(
     batch_size: int | BatchSize | None = None,
     capacity: int = 100,
     limit: Limit | Sequence[Limit] | None = None,
+    usage: str | Sequence[str] = (),
     timeout: Duration | Timeout | None = None,
     retry: int | Retry | None = None,
     on_error: Literal["raise", "null", "column"] | ErrorColumn = "raise",
@@ -79,6 +81,7 @@ def async_udf(
     batch_size: int | BatchSize | None = None,
     capacity: int = 100,
     limit: Limit | Sequence[Limit] | None = None,
+    usage: str | Sequence[str] = (),
     timeout: Duration | Timeout | None = None,
     retry: int | Retry | None = None,
     on_error: Literal["raise", "null", "column"] | ErrorColumn = "raise",
@@ -97,6 +100,7 @@ def async_udf(
     batch_size: int | BatchSize | None = None,
     capacity: int = 100,
     limit: Limit | Sequence[Limit] | None = None,
+    usage: str | Sequence[str] = (),
     timeout: Duration | Timeout | None = None,
     retry: int | Retry | None = None,
     on_error: Literal["raise", "null", "column"] | ErrorColumn = "raise",
@@ -130,6 +134,7 @@ def async_udf(
         row waits for others. An annotation of the result is then ``list[...]``.
     capacity: the number of rows in flight in one task, with those that wait for their turn.
     limit: the number of calls that the service may see, over all uses of this object.
+    usage: the units in which calls report what they use, as in :func:`async_io`.
     timeout: the longest time of a row; a :class:`Timeout` also bounds one attempt.
     retry: the number of attempts, the first included, or a :class:`Retry`; one by default.
     on_error: "raise" fails the task; "null" gives null; "column" gives struct<value, error>, in
@@ -156,6 +161,7 @@ def async_udf(
         batch_size=as_batch_size(batch_size),
         capacity=capacity,
         limits=as_limits(limit),
+        usage=as_units(usage),
         timeout=as_timeout(timeout),
         retry=as_retry(retry),
         on_error=as_on_error(on_error),

@@ -49,8 +49,8 @@ class AsyncHarness:
     ----------
     function: as in :func:`async_io`, but no :class:`JvmFunction`.
     schema: the columns of the rows, as DDL, a StructType or a class (see :func:`async_io`).
-    returns, inputs, explode, batch_size, ordered, capacity, timeout, retry, on_error, resource,
-        name: as in :func:`async_io`.
+    returns, inputs, explode, batch_size, ordered, capacity, usage, timeout, retry, on_error,
+        resource, name: as in :func:`async_io`.
     limit: as in :func:`async_io`; all scopes are that of one run. No scope="key", no ``adaptive``.
     carry_over: has no effect, as on a batch DataFrame.
     by, call_key, share_calls, journal: refused; only Spark has what they need.
@@ -72,6 +72,7 @@ class AsyncHarness:
         by: str | Sequence[str] | None = None,
         capacity: int = 100,
         limit: Limit | Sequence[Limit] | None = None,
+        usage: str | Sequence[str] = (),
         timeout: Duration | Timeout | None = None,
         retry: int | Retry | None = None,
         on_error: OnError | ErrorColumn = "raise",

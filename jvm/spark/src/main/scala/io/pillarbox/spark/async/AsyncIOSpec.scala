@@ -1,6 +1,7 @@
 package io.pillarbox.spark.async
 
 import com.fasterxml.jackson.databind.annotation.JsonDeserialize
+import io.pillarbox.async.UsageUnits
 import io.pillarbox.spark.base.SpecJson
 import org.apache.spark.sql.types.StructType
 
@@ -143,6 +144,7 @@ private object CarryOverSpec {
  * @param operatorId names this call of `async_io` in every executor of the application, wherever its
  *   DataFrame is used; limits that tasks share go by it
  * @param callScope the prefix of the ids of its calls, unless it has a place in a streaming query
+ * @param units in which calls report what they use
  * @param expression true for a call in an expression, whose only result is one value
  * @param json the text this was read from, which the worker gets, too
  */
@@ -174,12 +176,15 @@ private[pillarbox] final case class AsyncIOSpec(
     shareCalls: Boolean = false,
     operatorId: String,
     callScope: Option[String],
+    units: Seq[String] = Nil,
     expression: Boolean = false,
     json: String = ""
 ) {
 
   /** The operator as messages name it. */
   def operator: String = s"${if (expression) "async_udf" else "async_io"}($name)"
+
+  def usageUnits: UsageUnits = UsageUnits(units)
 
   /** True if calls are named by what they ask, and not by the place of their row. */
   def isNamed: Boolean = journal.isDefined || callKey.nonEmpty
@@ -211,7 +216,8 @@ private[pillarbox] final case class AsyncIOSpec(
     carryOver.map(c => s"carry_over=(${c.summary})"),
     journal.map(path => s"journal=${if (path.isEmpty) "checkpoint" else path}$journalText"),
     Option.when(callKey.nonEmpty)(s"call_key=${callKey.mkString("[", ", ", "]")}"),
-    Option.when(shareCalls)("share_calls=true")
+    Option.when(shareCalls)("share_calls=true"),
+    Option.when(units.nonEmpty)(s"usage=${units.mkString("[", ", ", "]")}")
   ).flatten
 
   private def timeoutText: String = Seq(

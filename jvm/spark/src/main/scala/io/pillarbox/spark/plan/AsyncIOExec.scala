@@ -39,7 +39,7 @@ private[pillarbox] final case class AsyncIOExec(node: AsyncIO, inStream: Boolean
   override def outputOrdering: Seq[SortOrder] =
     if (spec.ordered && node.by.isEmpty) child.outputOrdering else Nil
 
-  override lazy val metrics: Map[String, SQLMetric] = AsyncIOMetrics.create(sparkContext)
+  override lazy val metrics: Map[String, SQLMetric] = AsyncIOMetrics.create(sparkContext, spec.units)
 
   override protected def stringArgs: Iterator[Any] = spec.summary.iterator
 

@@ -16,7 +16,7 @@ private object RealTimeCalls {
     val session = SparkSession.active
     val batch = MicroBatches.beingPlanned(session)
     val scope = CallIdentity.scope(node, batch, session.sparkContext)
-    val metrics = AsyncIOMetrics.create(session.sparkContext)
+    val metrics = AsyncIOMetrics.create(session.sparkContext, node.spec.units)
     val task = AsyncIOTasks.of(node, child.output, session, batch, scope, metrics)
     RealTimeMode.mapPartitions(child, child.output ++ node.results, task.spec.operator) { rows =>
       val context = TaskContext.get()
