@@ -94,11 +94,17 @@ private[async] final class CallAttempt[IN, OUT](
       if (permit ne null) {
         val failure = if (overdue ne null) overdue else if (answerKind == Failure) error else null
         permit.observe(startNanos, failure)
+        tellUse()
         if (failure ne null) pauseAll(FutureWrappers.unwrapped(failure))
         permit.release()
       }
     }
     won
+  }
+
+  private def tellUse(): Unit = {
+    val use = reported
+    if (use ne null) permit.used(use.ifReported)
   }
 
   /** Lets the whole limit wait if the failure says so; one that can't say fails the call, elsewhere. */
@@ -130,6 +136,7 @@ private[async] final class CallAttempt[IN, OUT](
       kind = Failure
       if (permit ne null) {
         if (reason ne null) permit.observe(startNanos, reason)
+        tellUse()
         permit.release()
       }
     }

@@ -32,7 +32,10 @@ private[async] final class SharedPermit(permit: Permit, attempts: Int)
   override def release(): Unit = if (decrementAndGet() == 0) {
     if (isAnswered && !hasFailed) permit.observe(startNanos, null)
     val amounts = synchronized(reported)
-    if (amounts.nonEmpty) permit.used(unit => amounts.iterator.map(_(unit)).sum)
+    if (amounts.nonEmpty) permit.used { unit =>
+      val ofUnit = amounts.map(_(unit)).filterNot(_.isNaN)
+      if (ofUnit.isEmpty) Double.NaN else ofUnit.sum
+    }
     permit.release()
   }
 }

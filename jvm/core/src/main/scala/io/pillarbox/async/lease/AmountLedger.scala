@@ -23,7 +23,7 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
   private val pace =
     new Pace(
       (window.holdNanos + terms.tokenNanos) / terms.most,
-      2 * terms.tokenNanos,
+      terms.tokenNanos,
       window.holdNanos / 32
     )
   private var reported = 0.0
@@ -75,7 +75,8 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
       if (other.served < account.served) ahead += firstOf(other)
     }
     val part = math.min(pace.available(now), room) / math.max(1, count)
-    if (part >= first) if (first > 0) first * math.floor(part / first) else part
+    // What is left of it comes back soon; but meanwhile others could not have it.
+    if (part >= first) if (count > 1 && first > 0) first * math.floor(part / first) else part
     else if (pace.available(now) - ahead >= 0 && room - ahead >= first - terms.most * 1e-9) first
     else 0.0
   }
