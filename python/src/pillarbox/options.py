@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from ._base.checks import (
     check,
@@ -28,6 +28,7 @@ from .limits import Limit as Limit
 from .retry import Retry
 
 Duration = str | timedelta
+ShareScope = Literal["task", "query"]
 StateBackend = Literal["rocksdb", "heap"]
 
 MOST_SLOTS = 10_000
@@ -246,6 +247,15 @@ def as_backend(value: object) -> Backend:
     """Convert the option ``backend=``. Raises ``InvalidOption``."""
     expected = '"rocksdb", "heap" or a pb.Backend'
     return _as(Backend, value, str, "backend", expected, '"rocksdb"')
+
+
+def as_share_calls(value: object) -> ShareScope | None:
+    """Convert the option ``share_calls=``. Raises ``InvalidOption``."""
+    if isinstance(value, bool):
+        return "task" if value else None
+    fits = value in get_args(ShareScope) if isinstance(value, str) else False
+    check(fits, "share_calls", 'True, False, "task" or "query"', value, True)
+    return value  # type: ignore[return-value]
 
 
 def as_units(value: object) -> tuple[str, ...]:

@@ -171,6 +171,7 @@ private object CarryOverSpec {
  * @param journalVersion part of the names of calls, beside the operator's name
  * @param callKey the columns that name a call; none named: those of the function
  * @param shareCalls true if rows in flight with one key share a call
+ * @param shareInQuery true if all rows with one key are to come into one task for that
  * @param by the columns by whose values rows are put into partitions, and within which an order is kept; none
  *   named: rows stay where they are
  * @param callsPerKey calls of rows with one key in flight at a time
@@ -208,6 +209,7 @@ private[pillarbox] final case class AsyncIOSpec(
     journalVersion: Option[String],
     callKey: Seq[String] = Nil,
     shareCalls: Boolean = false,
+    shareInQuery: Boolean = false,
     operatorId: String,
     callScope: Option[String],
     units: Seq[String] = Nil,
@@ -250,7 +252,7 @@ private[pillarbox] final case class AsyncIOSpec(
     carryOver.map(c => s"carry_over=(${c.summary})"),
     journal.map(path => s"journal=${if (path.isEmpty) "checkpoint" else path}$journalText"),
     Option.when(callKey.nonEmpty)(s"call_key=${callKey.mkString("[", ", ", "]")}"),
-    Option.when(shareCalls)("share_calls=true"),
+    Option.when(shareCalls)(s"share_calls=${if (shareInQuery) "query" else "task"}"),
     Option.when(units.nonEmpty)(s"usage=${units.mkString("[", ", ", "]")}")
   ).flatten
 
