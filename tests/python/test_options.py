@@ -56,7 +56,10 @@ def test_options_compare_by_value_and_can_be_pickled(one):
         (lambda: pb.Limit(concurrency=1, unit="usd"), "limit.concurrency=1 .*unit='usd'"),
         (lambda: pb.Limit(per_day=1, estimate=1), "limit.estimate=1 .*without unit"),
         (lambda: pb.Limit(per_day=1, unit="usd", estimate=2), "limit.estimate must be at most"),
-        (lambda: pb.Limit(per_day=1, unit="usd", estimate=len), "limit.estimate must be a number, or"),
+        (
+            lambda: pb.Limit(per_day=1, unit="usd", estimate=len),
+            "limit.estimate must be a number, or",
+        ),
         (lambda: pb.Limit(per_day=1, unit="usd", scope="key"), 'limit.per_day=1 .*scope="key"'),
         (lambda: pb.Limit(per_day=1, name=""), "limit.name must be a name"),
         (lambda: pb.Limit(per_day=1, name="a", scope="task"), 'limit.name.* .*scope="task"'),

@@ -105,7 +105,10 @@ class Limit:
                 advice = "A call counts 1: name a unit, such as tokens, or leave estimate out."
                 raise needs_other("limit.estimate", estimate, "without unit", advice)
             return
-        for option, value in (("concurrency", self.concurrency), ("adaptive", self.adaptive or None)):
+        for option, value in (
+            ("concurrency", self.concurrency),
+            ("adaptive", self.adaptive or None),
+        ):
             if value is not None:
                 advice = "Give it in another pb.Limit, which counts calls."
                 raise needs_other(f"limit.{option}", value, f"with unit={self.unit!r}", advice)

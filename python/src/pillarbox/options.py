@@ -16,10 +16,8 @@ from ._base.checks import (
     check,
     check_choice,
     check_count,
-    check_flag,
     check_name,
     check_text,
-    needs_other,
 )
 from ._base.durations import milliseconds
 from ._base.unknown_options import answers_unknown

@@ -172,8 +172,13 @@ def async_udf(
     check_retry_on(options_of_calls.retry, on_jvm=False)
     for limit_of_calls in options_of_calls.limits:
         if isinstance(limit_of_calls.estimate, str):
-            advice = "Give a number, or leave it out: the mean of what calls have reported is charged."
-            text, condition = limit_of_calls.estimate, "for a function of values, which has no columns"
+            advice = (
+                "Give a number, or leave it out: the mean of what calls have reported is charged."
+            )
+            text, condition = (
+                limit_of_calls.estimate,
+                "for a function of values, which has no columns",
+            )
             raise needs_other("limit.estimate", text, condition, advice)
     if options_of_calls.share_calls == "query":
         advice = "Use True, or pb.async_io, which can shuffle rows."

@@ -173,7 +173,8 @@ class UnitLimitsSuite extends AnyFunSuite {
     var underWay = 0
     val isExact = random.nextBoolean()
     def client(): Unit = {
-      val estimate = if (random.nextInt(10) == 0) random.nextInt(900).toDouble else random.nextInt(60).toDouble
+      val estimate =
+        if (random.nextInt(10) == 0) random.nextInt(900).toDouble else random.nextInt(60).toDouble
       ask(gate, 1, 1, estimate) { permit =>
         val start = clock.nanoTime
         underWay += 1

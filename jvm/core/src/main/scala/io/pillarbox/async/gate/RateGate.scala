@@ -12,8 +12,12 @@ import java.util.concurrent.TimeUnit
  *
  * @param burst the amount that may start at once after a pause; it also makes up for wake-ups that come late
  */
-private[pillarbox] final class RateGate(most: Double, intervalNanos: Long, burst: Double, gateClock: GateClock)
-    extends PausingGate(gateClock) {
+private[pillarbox] final class RateGate(
+    most: Double,
+    intervalNanos: Long,
+    burst: Double,
+    gateClock: GateClock
+) extends PausingGate(gateClock) {
   require(most > 0, s"The rate limit must be positive, not $most")
   require(burst >= 1, s"The burst of the rate limit must be positive, not $burst")
 

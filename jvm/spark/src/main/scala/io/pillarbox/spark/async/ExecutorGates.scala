@@ -118,7 +118,8 @@ private[pillarbox] final class ExecutorGates(nanoTime: () => Long, lend: (String
     )
 
     val gates: Seq[CallGate] =
-      if (spec.isLent) Seq(lend(limitKey, termsOf(spec))) else spec.concurrency.map(ofConcurrency).toSeq ++ rate
+      if (spec.isLent) Seq(lend(limitKey, termsOf(spec)))
+      else spec.concurrency.map(ofConcurrency).toSeq ++ rate
 
     private def ofConcurrency(max: Int): CallGate =
       if (spec.adaptive) new AdaptiveGate(max, ServiceOverload, GateClock.System)

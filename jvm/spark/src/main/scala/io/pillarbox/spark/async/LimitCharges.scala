@@ -21,11 +21,14 @@ private[async] final class LimitCharges(operator: String, limits: Seq[LimitSpec]
 
   private val project = UnsafeProjection.create(estimates)
   private val places = limits.scanLeft(0)((place, limit) => place + limit.estimateSql.size)
-  private val ofRow: Array[InternalRow => Double] = limits.zip(places).map { case (limit, place) =>
-    limit.estimateSql.fold[InternalRow => Double](_ => limit.estimate.getOrElse(Double.NaN))(sql =>
-      values => if (values.isNullAt(place)) noAmount(sql, "null") else checked(sql, values.getDouble(place))
-    )
-  }.toArray
+  private val ofRow: Array[InternalRow => Double] = limits
+    .zip(places)
+    .map { case (limit, place) =>
+      limit.estimateSql.fold[InternalRow => Double](_ => limit.estimate.getOrElse(Double.NaN))(sql =>
+        values => if (values.isNullAt(place)) noAmount(sql, "null") else checked(sql, values.getDouble(place))
+      )
+    }
+    .toArray
   private val most = limits.map(_.rate.fold(Double.PositiveInfinity)(_.permits)).toArray
 
   override def apply(rows: util.List[InternalRow]): Array[Double] = {

@@ -52,7 +52,8 @@ private[pillarbox] final case class AsyncIO(
 
   override def producedAttributes: AttributeSet = AttributeSet(results)
 
-  override def references: AttributeSet = AttributeSet(inputs ++ keys ++ by) ++ AttributeSet.fromAttributeSets(estimates.map(_.references))
+  override def references: AttributeSet =
+    AttributeSet(inputs ++ keys ++ by) ++ AttributeSet.fromAttributeSets(estimates.map(_.references))
 
   override protected def stringArgs: Iterator[Any] = spec.summary.iterator
 
