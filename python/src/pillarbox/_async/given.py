@@ -7,13 +7,14 @@ from typing import Any
 
 from .._base.checks import column_names, needs_other
 from .._base.functions import JvmFunction, name_of
+from ..limits import as_limits
 from ..options import (
     as_batch_size,
     as_carry_over,
     as_journal,
-    as_limits,
     as_on_error,
     as_retry,
+    as_share_calls,
     as_timeout,
     as_units,
 )
@@ -47,7 +48,7 @@ def given_options(given: Mapping[str, Any]) -> AsyncOptions:
         retry=as_retry(given["retry"]),
         on_error=as_on_error(given["on_error"]),
         call_key=key,
-        share_calls=given["share_calls"],
+        share_calls=as_share_calls(given["share_calls"]),
         journal=kept,
         carry_over=as_carry_over(given["carry_over"]),
     )

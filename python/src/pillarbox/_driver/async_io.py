@@ -15,7 +15,16 @@ from .._base.checks import check_choice, check_frame
 from .._base.functions import JvmFunction
 from .._base.unknown_options import answers_unknown
 from ..errors import error
-from ..options import BatchSize, CarryOver, Duration, ErrorColumn, Journal, Limit, Timeout
+from ..options import (
+    BatchSize,
+    CarryOver,
+    Duration,
+    ErrorColumn,
+    Journal,
+    Limit,
+    ShareScope,
+    Timeout,
+)
 from ..retry import Retry
 from .engine import jvm_if_there, require_jvm
 from .identity import identify
@@ -62,7 +71,7 @@ def async_io(
     on_error: Literal["raise", "null", "column"] | ErrorColumn = "raise",
     resource: Callable[[], Any] | None = None,
     call_key: str | Sequence[str] | None = None,
-    share_calls: bool = False,
+    share_calls: bool | ShareScope = False,
     journal: bool | str | os.PathLike[str] | Journal | None = None,
     carry_over: bool | CarryOver = False,
     name: str | None = None,
@@ -120,8 +129,9 @@ def async_io(
     call_key: the columns that name a call, by default ``inputs``: rows that are equal in them ask
         the same. It makes :func:`call_id` the same in every run, and needs ``name``. Engine "jvm"
         only.
-    share_calls: with True rows that ask the same, and are in flight in one task, share one call.
-        Engine "jvm" only.
+    share_calls: with True, or "task", rows that ask the same, and are in flight in one task, share
+        one call. With "query" rows are shuffled first, so that all that ask the same come into one
+        task: with a journal each call of a batch is then made once. Engine "jvm" only.
     journal: the path of a folder that keeps the answers of calls that succeeded: they are not made
         again after a task, an executor or the job has failed, nor by another run. In a stream True
         is a folder in its checkpoint. A :class:`Journal` also says how long answers count, and

@@ -29,7 +29,16 @@ from ..errors import error
 if TYPE_CHECKING:
     from pyspark.sql.types import Row, StructType
 
-    from ..options import BatchSize, CarryOver, Duration, ErrorColumn, Journal, Limit, Timeout
+    from ..options import (
+        BatchSize,
+        CarryOver,
+        Duration,
+        ErrorColumn,
+        Journal,
+        Limit,
+        ShareScope,
+        Timeout,
+    )
     from ..retry import Retry
 
 
@@ -78,7 +87,7 @@ class AsyncHarness:
         on_error: OnError | ErrorColumn = "raise",
         resource: Callable[[], Any] | None = None,
         call_key: str | Sequence[str] | None = None,
-        share_calls: bool = False,
+        share_calls: bool | ShareScope = False,
         journal: bool | str | os.PathLike[str] | Journal | None = None,
         carry_over: bool | CarryOver = False,
         name: str | None = None,

@@ -1,7 +1,7 @@
 package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec, CallColumns}
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, UnaryNode}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 
@@ -13,8 +13,9 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils
  *
  * @param inputs the child's columns that the function is given
  * @param keys the child's columns that name a call; none where calls have no keys
- * @param by the columns by which rows are put into partitions; without any they stay where they are
+ * @param by the columns within whose values an order is kept
  * @param results the columns that it adds
+ * @param estimates the amounts that limits charge a row with, of those that have an expression
  */
 private[pillarbox] final case class AsyncIO(
     spec: AsyncIOSpec,
@@ -23,6 +24,7 @@ private[pillarbox] final case class AsyncIO(
     keys: Seq[Attribute],
     by: Seq[Attribute],
     results: Seq[Attribute],
+    estimates: Seq[Expression],
     child: LogicalPlan
 ) extends UnaryNode {
 
@@ -40,6 +42,9 @@ private[pillarbox] final case class AsyncIO(
     )
   }
 
+  /** The columns by which rows are put into partitions; none if they stay where they are. */
+  def gathered: Seq[Attribute] = if (by.nonEmpty) by else if (spec.shareInQuery) keys else Nil
+
   /** Returns the node without the plan below it, for a physical node that Spark's tasks may take along. */
   def alone: AsyncIO = copy(child = LocalRelation(child.output))
 
@@ -47,7 +52,8 @@ private[pillarbox] final case class AsyncIO(
 
   override def producedAttributes: AttributeSet = AttributeSet(results)
 
-  override def references: AttributeSet = AttributeSet(inputs ++ keys ++ by)
+  override def references: AttributeSet =
+    AttributeSet(inputs ++ keys ++ by) ++ AttributeSet.fromAttributeSets(estimates.map(_.references))
 
   override protected def stringArgs: Iterator[Any] = spec.summary.iterator
 
