@@ -6,6 +6,7 @@ import io.pillarbox.api.AsyncFunction
 import io.pillarbox.async.AsyncHarness._
 import io.pillarbox.async.gate.{ConcurrencyGate, RateGate}
 import io.pillarbox.async.queue.{AsyncOutput, StreamElement}
+import io.pillarbox.async.retry.AsyncRetryStrategies
 import io.pillarbox.mailbox.MailboxTesting
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -78,6 +79,18 @@ class BatchCallsSuite extends AnyFunSuite {
     assert(h.groups.last == Seq("a", "d") && gate.inUse == 2)
     h.answer("a", "b", "c", "d")
     assert(h.emitted.toSet == Set("a=>a1", "b=>b1", "c=>c1", "d=>d1") && gate.inUse == 0)
+  }
+
+  test("elements of a group that failed come back together, whatever the jitter") {
+    val backoff = AsyncRetryStrategies.exponentialBackoff[String](5, 1000, 4000, 2.0, 1.0)
+    val h = harness(size = 4, waitMs = 0L, change = _.copy(retry = backoff))
+    val groups = Seq(Seq("a", "b", "c", "d"), Seq("e", "f", "g", "h"))
+    h.process(groups.flatten: _*)
+    for (attempt <- 2 to 5) {
+      groups.foreach(_.foreach(h.fail(_)))
+      h.advanceTo(8000L * attempt)
+      assert(h.groups.takeRight(2).map(_.sorted).toSet == groups.toSet && h.groups.size == 2 * attempt)
+    }
   }
 
   test("elements that are decided while they wait are not called, and a group of such takes no permit") {

@@ -1,5 +1,7 @@
 package io.pillarbox.async
 
+import java.util.concurrent.ThreadLocalRandom
+
 import scala.util.control.NonFatal
 
 import io.pillarbox.api.{NotRetryable, RetryAfter}
@@ -27,7 +29,7 @@ private[async] final class Retries[IN, OUT](way: CallWay[IN, OUT]) extends Stage
   /** Backs off; an exception that can't say when to come back fails the call itself. */
   private def backOffAfter(call: Call, attempt: CallAttempt[IN, OUT], cause: Throwable): Boolean = {
     var delayMs = -1L
-    try delayMs = delayAfter(call, cause)
+    try delayMs = delayAfter(attempt, cause)
     catch { case NonFatal(problem) => attempt.fail(problem) }
     if (delayMs >= 0) {
       way.options.onFailure.onRetry(call.input, call.attempts, cause)
@@ -36,10 +38,13 @@ private[async] final class Retries[IN, OUT](way: CallWay[IN, OUT]) extends Stage
     delayMs >= 0
   }
 
-  private def delayAfter(call: Call, cause: Throwable): Long = cause match {
+  private def delayAfter(attempt: CallAttempt[IN, OUT], cause: Throwable): Long = cause match {
     case own: RetryAfter => math.max(0L, own.retryAfterMs)
-    case _ => retry.backoffMs(call.attempts)
+    case _ => retry.backoffMs(attempt.attempt, drawOf(attempt.group))
   }
+
+  private def drawOf(group: CallGroup[IN, OUT]): Double =
+    if (group eq null) ThreadLocalRandom.current().nextDouble() else group.draw
 
   private def backOff(call: Call, delayMs: Long): Unit = {
     way.metrics.retries += 1
