@@ -300,7 +300,11 @@ CASES = [
         "lists that failed come back as they were",
         f.sizes_after(3),
         [4] * 8,
-        {**ONE, "batch_size": 4, "retry": pb.Retry(4, backoff="200ms", multiplier=1, jitter=1)},
+        {
+            **ONE,
+            "batch_size": pb.BatchSize(4, wait="50ms"),
+            "retry": pb.Retry(4, backoff="400ms", multiplier=1, jitter=1),
+        },
         view=f.of_y,
     ),
     Case(

@@ -93,6 +93,22 @@ class BatchCallsSuite extends AnyFunSuite {
     }
   }
 
+  test("a wait that begins a little later than that of others of the group ends with theirs") {
+    val h = harness(size = 3, waitMs = 0L, change = _.copy(retry = retry(3, 100)))
+    h.process("a", "b", "c")
+    h.fail("a")
+    h.advanceTo(10)
+    h.fail("b")
+    h.advanceTo(40)
+    h.fail("c")
+    h.advanceTo(100)
+    assert(h.groups.last.toSet == Set("a", "b"))
+    h.advanceTo(129)
+    assert(h.groups.size == 2, "a tenth at most is left out")
+    h.advanceTo(130)
+    assert(h.groups.last == Seq("c"))
+  }
+
   test("elements that are decided while they wait are not called, and a group of such takes no permit") {
     val clock = new ManualGateClock
     val gate = new RateGate(1, 1000, 1, clock)

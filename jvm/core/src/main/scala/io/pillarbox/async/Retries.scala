@@ -9,6 +9,8 @@ import io.pillarbox.async.retry.FutureWrappers
 
 /** Sends a call on again, after a delay, if an attempt has failed. It waits here. Mailbox thread only. */
 private[async] final class Retries[IN, OUT](way: CallWay[IN, OUT]) extends Stage[IN, OUT] {
+  import Retries._
+
   private val retry = way.options.retry
   private var waiting = 0
 
@@ -33,7 +35,7 @@ private[async] final class Retries[IN, OUT](way: CallWay[IN, OUT]) extends Stage
     catch { case NonFatal(problem) => attempt.fail(problem) }
     if (delayMs >= 0) {
       way.options.onFailure.onRetry(call.input, call.attempts, cause)
-      backOff(call, delayMs)
+      backOff(call, delayMs, startOf(attempt.group, delayMs))
     }
     delayMs >= 0
   }
@@ -46,12 +48,22 @@ private[async] final class Retries[IN, OUT](way: CallWay[IN, OUT]) extends Stage
   private def drawOf(group: CallGroup[IN, OUT]): Double =
     if (group eq null) ThreadLocalRandom.current().nextDouble() else group.draw
 
-  private def backOff(call: Call, delayMs: Long): Unit = {
+  /**
+   * Counts the wait from now, or from when the first of its group failed: answers of a group are not taken at
+   * one time. A wait is a tenth shorter at most.
+   */
+  private def startOf(group: CallGroup[IN, OUT], delayMs: Long): Long = {
+    val now = way.time.nanoTime
+    if (group eq null) now
+    else math.max(group.failedAt(now), now - math.min(delayMs, LongestBackOffMs) * 100000L)
+  }
+
+  private def backOff(call: Call, delayMs: Long, startNanos: Long): Unit = {
     way.metrics.retries += 1
     waiting += 1
     way.giveBack(call, this)
     call.current = null
-    way.deadlines.backsOff(call, delayMs)
+    way.deadlines.backsOff(call, startNanos, delayMs)
   }
 
   override def due(call: Call): Unit = {
@@ -63,4 +75,10 @@ private[async] final class Retries[IN, OUT](way: CallWay[IN, OUT]) extends Stage
   override def withdraw(call: Call): Unit = waiting -= 1
 
   override def inputPauses(): Boolean = waiting == 0
+}
+
+private object Retries {
+
+  /** A day; longer ones count as this. */
+  private final val LongestBackOffMs = 86400000L
 }

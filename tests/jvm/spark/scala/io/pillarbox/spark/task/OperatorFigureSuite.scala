@@ -35,9 +35,9 @@ class OperatorFigureSuite extends AnyFunSuite with LocalSpark {
 
   test("gauges that nobody has used for long make room for others") {
     spark.sparkContext
-    (0 to 6000).foreach(i => OperatorFigure.of(s"batch $i", "rows"))
+    (0 to 2500).foreach(i => OperatorFigure.of(s"batch $i", "rows"))
     val gauges = SparkEnv.get.metricsSystem.getSourcesByName("pillarbox").head.metricRegistry.getGauges
-    assert(gauges.size <= 5000 && gauges.containsKey("batch_6000.rows"))
+    assert(gauges.size <= 2000 && gauges.containsKey("batch_2500.rows"))
   }
 
   test("figures are gauges of the source pillarbox, by names that any sink takes") {

@@ -18,8 +18,8 @@ private[pillarbox] final class OperatorFigure private (isMost: Boolean) extends 
   private val running = mutable.Set.empty[LongSupplier]
 
   override def getValue: java.lang.Long = synchronized {
-    val present = running.toSeq.map(_.getAsLong)
-    if (isMost) (0L +: present).max else left + present.sum
+    if (isMost) running.foldLeft(0L)((most, one) => math.max(most, one.getAsLong))
+    else left + running.iterator.map(_.getAsLong).sum
   }
 
   def add(count: Long): Unit = synchronized(left += count)

@@ -113,7 +113,7 @@ object DriverMessages {
 
   /** Names the same, another one for each start of a streaming query, in all applications. */
   def startOf(task: TaskContext): String = {
-    val group = task.getLocalProperty(SparkContext.SPARK_JOB_GROUP_ID)
+    val group = task.getLocalProperty("spark.jobGroup.id")
     val application = Option(SparkEnv.get).fold("")(_.conf.get("spark.app.id", ""))
     s"$application ${runOf(task)} $group"
   }

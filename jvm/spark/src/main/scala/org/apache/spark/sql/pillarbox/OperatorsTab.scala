@@ -127,7 +127,7 @@ private final case class Column(title: String, metrics: String*) {
       val values = operator.valuesOf(metric)
       operator.typeOf(metric) match {
         case "average" if values.isEmpty => ""
-        case "average" if Column.Most(metric) => f"${values.max / 10}%,d"
+        case "average" if Column.Most(metric) => f"${values.foldLeft(0L)(math.max) / 10}%,d"
         case "average" => f"${values.sum / 10.0 / values.length}%.1f"
         case "timing" => UIUtils.formatDuration(values.sum)
         case "nsTiming" => UIUtils.formatDuration(values.sum / 1000000L)

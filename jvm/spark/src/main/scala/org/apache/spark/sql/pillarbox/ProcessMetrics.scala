@@ -12,7 +12,7 @@ import org.apache.spark.metrics.source.Source
  * Any thread. Written for Spark 4.2.
  */
 object ProcessMetrics {
-  private final val MostGauges = 5000
+  private final val MostGauges = 2000
 
   /** In the order of their last use; those that were unused for longest are dropped. */
   private val gauges = new JLinkedHashMap[String, Gauge[java.lang.Long]](16, 0.75f, true)
