@@ -235,3 +235,38 @@ def test_explain_shows_the_options(spark: SparkSession, capsys: Any) -> None:
         "on_error=raise, limit=(concurrency=8 per_second=50 scope=executor)"
     )
     assert expected in shown
+
+
+@pytest.mark.classic
+@pytest.mark.parametrize("form", ["row", "thread", "batch"])
+def test_what_calls_report_is_summed_up_by_unit(spark: SparkSession, form: str) -> None:
+    def report(rows: list[Any]) -> list[int]:
+        call = pb.current_call()
+        call.report_usage(tokens=[row.id for row in rows] if form == "batch" else rows[0].id)
+        call.report_usage(usd=0.5 * len(rows))
+        if call.attempt == 1 and rows[0].id == 7:
+            raise ConnectionError("again")
+        return [call.attempt] * len(rows)
+
+    async def one(row: Any) -> int:
+        return report([row])[0]
+
+    async def in_list(rows: list[Any]) -> list[int]:
+        return report(rows)
+
+    def in_thread(row: Any) -> int:
+        return report([row])[0]
+
+    df = spark.range(0, 10, 1, 1).transform(
+        pb.async_io,
+        {"row": one, "thread": in_thread, "batch": in_list}[form],
+        returns="attempt long",
+        usage=["tokens", "usd"],
+        batch_size=1 if form == "batch" else None,
+        retry=pb.Retry(2, backoff="1ms"),
+        engine="jvm",
+    )
+    assert sorted(row.attempt for row in df.collect()) == [1] * 9 + [2]
+    metrics = df._jdf.queryExecution().executedPlan().metrics()
+    used = {unit: metrics.apply(f"usage.{unit}").value() for unit in ("tokens", "usd")}
+    assert used == {"tokens": 45 + 7, "usd": 6}  # dollars are 5.5

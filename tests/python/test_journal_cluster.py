@@ -7,13 +7,15 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import pillarbox as pb
-from local_cluster import executor_logs, run_on_cluster, two_hosts
+from local_cluster import cluster_environment, executor_logs, run_on_cluster, two_hosts
 from spark_apps import answer_in, app_text
 from spark_support import eventually
 
@@ -94,6 +96,37 @@ def speculates(folder: str, count: int, capacity: int):  # type: ignore[no-untyp
     return df.groupBy().sum("twice").collect()[0][0]
 
 
+def asks_twice(folder: str, count: int, capacity: int):  # type: ignore[no-untyped-def]
+    """Asks each thing in two partitions; notes id and partition of calls."""
+    conf = {"spark.sql.shuffle.partitions": "2", "spark.task.maxFailures": "100"}
+    conf["spark.sql.adaptive.coalescePartitions.enabled"] = "false"
+    spark = pb.configure(build(conf)).getOrCreate()
+
+    async def slow(row):  # type: ignore[no-untyped-def]
+        def note(event):  # type: ignore[no-untyped-def]
+            file = os.open(f"{folder}/{event}", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+            os.write(file, f"{row.id} {pb.call_id()} {os.getppid()}\n".encode())
+            os.close(file)
+
+        note("started")
+        await asyncio.sleep(0.05)
+        note("ended")
+        return row.id * 2
+
+    rows = spark.range(0, 2 * count, 1, 4).selectExpr(f"id % {count} as id")
+    df = rows.transform(
+        pb.async_io,
+        slow,
+        returns="twice long",
+        name="slow",
+        journal=f"{folder}/journal",
+        share_calls="query",
+        capacity=capacity,
+        engine="jvm",
+    )
+    return df.groupBy().sum("twice").collect()[0][0]
+
+
 def lines(file: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
@@ -109,6 +142,60 @@ def test_of_an_executor_that_was_killed_only_what_was_in_flight_is_called_again(
     started = lines(tmp_path / "started")
     assert set(started) == {str(n) for n in range(count)}
     assert 1 <= len(started) - count <= 2 * capacity
+
+
+@pytest.mark.whole
+def test_over_five_kills_a_call_is_repeated_only_if_it_was_in_flight(tmp_path: Path) -> None:
+    """Of executors and drivers by turns; each thing is asked for in two partitions."""
+    count, capacity, kills = 3000, 10, 5
+    script = [sys.executable, "-c", app_text(asks_twice, str(tmp_path), count, capacity)]
+    env = cluster_environment(tmp_path)
+
+    def begun() -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            script,
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    job = begun()
+    for kill in range(1, kills + 1):
+        wanted = count * kill // (kills + 1)
+        eventually(lambda n=wanted: len(lines(tmp_path / "ended")) >= n, "its calls", limit_s=120)
+        if kill % 2 == 0:
+            daemon = int(lines(tmp_path / "started")[-1].split()[2])
+            os.kill(parent_of(daemon), signal.SIGKILL)
+        else:
+            os.killpg(job.pid, signal.SIGKILL)
+            job.communicate()
+            settled(tmp_path)
+            job = begun()
+    output, errors = job.communicate(timeout=240)
+    assert answer_in(output, errors + executor_logs(tmp_path)) == 2 * count * (count - 1)
+    started = Counter(line.split()[0] for line in lines(tmp_path / "started"))
+    assert len(started) == count
+    repeated = {one for one, times in started.items() if times > 1}
+    # Two tasks, and in each of them answers that the journal did not have yet.
+    assert sum(started.values()) - count <= kills * 2 * 2 * capacity
+    names = {tuple(line.split()[:2]) for line in lines(tmp_path / "started")}
+    assert len(names) == count, "a call that is made again has its name"
+    assert len(repeated) >= 1
+
+
+def parent_of(process: int) -> int:
+    stat = Path(f"/proc/{process}/stat").read_text()
+    return int(stat.rsplit(")", 1)[1].split()[1])
+
+
+def settled(folder: Path) -> None:
+    """Waits until no worker of a killed job notes anything any more."""
+    before = [""]
+    while before != (now := lines(folder / "started") + lines(folder / "ended")):
+        before = now
+        time.sleep(0.5)
 
 
 @pytest.mark.whole

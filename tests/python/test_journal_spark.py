@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -436,6 +437,14 @@ def test_share_calls_makes_one_call_of_rows_in_flight_with_one_key(
     assert len(set(ids.values())) == 4
 
 
+def test_rows_of_all_tasks_share_a_call(spark: SparkSession, log: CallLog, journal: str) -> None:
+    rows = spark.range(0, 40, 1, 4).selectExpr("id % 5 as id")
+    found = called(rows, log, journal=journal, share_calls="query").collect()
+    assert Counter(row.id for row in found) == dict.fromkeys(range(5), 8)
+    assert all(row.twice == 2 * row.id for row in found)
+    assert keys(log) == [0, 1, 2, 3, 4]
+
+
 def test_rows_that_share_a_call_share_its_failure(spark: SparkSession, log: CallLog) -> None:
     async def fails(row: Any) -> int:
         log.write("start", key=0)
@@ -546,6 +555,9 @@ def test_what_is_refused(spark: SparkSession, log: CallLog, journal: str) -> Non
     for value in (3, "", b"", ["x"]):
         assert "journal" in refused("INVALID_OPTION", journal=value)
     assert "share_calls" in refused("INVALID_OPTION", share_calls=1)
+    assert "share_calls" in refused("INVALID_OPTION", share_calls="tasks")
+    assert "by=" in refused("OPTION_NEEDS_OTHER", by="id", share_calls="query")
+    assert "carry_over" in refused("OPTION_NEEDS_OTHER", carry_over=True, share_calls="query")
     assert "call_key" in refused("INVALID_OPTION", call_key=[], share_calls=True)
     maps = rows.selectExpr("id", "map(1, 2) as m", "array(map(1, 2)) as a")
     assert "m" in refused("NOT_COMPARABLE", maps, share_calls=True)
@@ -557,10 +569,12 @@ def test_what_is_refused(spark: SparkSession, log: CallLog, journal: str) -> Non
 
 
 def killed_job(folder, count, capacity, spark=None):  # type: ignore[no-untyped-def]
-    """A batch job whose calls are noted in a file, one line each; without a session in one of its
-    own."""
+    """A batch job that asks each thing in both of its partitions, and whose calls are noted in a
+    file, one line each; without a session in one of its own."""
     if spark is None:
-        spark = build({"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2"})  # type: ignore[name-defined] # noqa: F821
+        conf = {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2"}
+        conf["spark.sql.adaptive.coalescePartitions.enabled"] = "false"
+        spark = build(conf)  # type: ignore[name-defined] # noqa: F821
         spark = pb.configure(spark).getOrCreate()
 
     async def slow(row):  # type: ignore[no-untyped-def]
@@ -577,12 +591,14 @@ def killed_job(folder, count, capacity, spark=None):  # type: ignore[no-untyped-
         note("ended")
         return row.id * 2
 
-    df = spark.range(0, count, 1, 2).transform(
+    rows = spark.range(0, 2 * count, 1, 2).selectExpr(f"id % {count} as id")
+    df = rows.transform(
         pb.async_io,
         slow,
         returns="twice long",
         name="slow",
         journal=f"{folder}/journal",
+        share_calls="query",
         capacity=capacity,
         ordered=False,
         engine="jvm",
@@ -612,7 +628,7 @@ def test_of_a_job_that_was_killed_only_what_was_in_flight_is_called_again(
     kill_left(tmp_path)
     first = lines(tmp_path / "started")
     assert 0.9 * count <= len(first) < count, "it was killed in its middle"
-    assert killed_job(str(tmp_path), count, capacity, spark) == count * (count - 1)
+    assert killed_job(str(tmp_path), count, capacity, spark) == 2 * count * (count - 1)
     again = len(lines(tmp_path / "started")) - count
     assert 0 <= again <= 2 * capacity
     assert set(lines(tmp_path / "started")) == {str(n) for n in range(count)}
@@ -642,9 +658,9 @@ def test_two_jobs_at_once_use_one_journal(tmp_path: Path) -> None:
     ]
     for job in jobs:
         out, err = job.communicate(timeout=240)
-        assert answer_in(out, err) == count * (count - 1)
+        assert answer_in(out, err) == 2 * count * (count - 1)
     made = len(lines(tmp_path / "started"))
     assert count <= made <= 2 * count
     command = [sys.executable, "-c", script]
-    assert answer_of(command, environment(SOURCES), 180) == count * (count - 1)
+    assert answer_of(command, environment(SOURCES), 180) == 2 * count * (count - 1)
     assert len(lines(tmp_path / "started")) == made

@@ -21,6 +21,42 @@ def test_a_function_reads_its_call_in_a_unit_test():
         assert asyncio.run(charge(8)) == (8, "test", "test", 1, "test")
 
 
+def test_a_function_reports_what_it_uses_in_a_unit_test():
+    with pb.testing.call(usage=["tokens", "usd"]) as call:
+        pb.current_call().report_usage(tokens=900, usd=0.25)
+        pb.current_call().report_usage(tokens=100)
+        assert call.usage == {"tokens": 1000, "usd": 0.25}
+    with pb.testing.call(["a", "b"], usage="tokens") as call:
+        call.report_usage(tokens=[1, 2])
+        call.report_usage(tokens=4)
+        assert call.usage == {"tokens": 7}
+
+
+@pytest.mark.parametrize(
+    ("id", "amounts", "told"),
+    [
+        ("a", {"token": 1}, r"UNKNOWN_UNIT.* of token, and the operator's units are: tokens\."),
+        ("a", {"tokens": -1}, "must be a number, finite and from 0 on, but it is -1"),
+        ("a", {"tokens": float("nan")}, "it is nan"),
+        ("a", {"tokens": True}, "it is True"),
+        ("a", {"tokens": [1]}, "must be a number, finite"),
+        (["a", "b", "c"], {"tokens": [1, 2]}, "a list of 3, one a row.* it is \\[1, 2\\]"),
+        (["a", "b"], {"tokens": [1, None]}, "INVALID_USAGE"),
+    ],
+)
+def test_what_is_no_use_is_refused(id, amounts, told):
+    with pb.testing.call(id, usage="tokens") as call:
+        with pytest.raises(pb.InvalidOption, match=told):
+            call.report_usage(**amounts)
+        assert call.usage == {}
+
+
+@pytest.mark.parametrize("usage", ["", ["a", "a"], ["calls"], [3], 5, None, ["\0"]])
+def test_units_that_are_none_are_refused(usage):
+    with pytest.raises(pb.InvalidOption, match="usage"), pb.testing.call(usage=usage):
+        pass
+
+
 def test_a_call_of_a_list_has_the_ids_of_its_rows():
     with pb.testing.call(["a", "b"]):
         assert pb.current_call().ids == ["a", "b"]

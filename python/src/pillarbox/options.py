@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from ._base.checks import (
     check,
@@ -28,6 +28,7 @@ from .retry import Retry
 
 Duration = str | timedelta
 Scope = Literal["key", "task", "executor", "query"]
+ShareScope = Literal["task", "query"]
 StateBackend = Literal["rocksdb", "heap"]
 
 _HOUR_MS = 3_600_000
@@ -315,6 +316,15 @@ def as_backend(value: object) -> Backend:
     return _as(Backend, value, str, "backend", expected, '"rocksdb"')
 
 
+def as_share_calls(value: object) -> ShareScope | None:
+    """Convert the option ``share_calls=``. Raises ``InvalidOption``."""
+    if isinstance(value, bool):
+        return "task" if value else None
+    fits = value in get_args(ShareScope) if isinstance(value, str) else False
+    check(fits, "share_calls", 'True, False, "task" or "query"', value, True)
+    return value  # type: ignore[return-value]
+
+
 def as_limits(value: object) -> tuple[Limit, ...]:
     """Convert the option ``limit=``. Raises ``InvalidOption``."""
     if value is None:
@@ -324,6 +334,18 @@ def as_limits(value: object) -> tuple[Limit, ...]:
     fits = is_list and all(isinstance(one, Limit) for one in limits)  # type: ignore[attr-defined]
     check(fits, "limit", "a pb.Limit or a list of them", value, "pb.Limit(concurrency=50)")
     return tuple(limits)  # type: ignore[arg-type]
+
+
+def as_units(value: object) -> tuple[str, ...]:
+    """Convert the option ``usage=``. Raises ``InvalidOption``."""
+    expected, example = 'different names of units, but not "calls"', '["tokens", "usd"]'
+    units: Any = (value,) if isinstance(value, str) else value
+    is_list = isinstance(units, Sequence) and all(isinstance(one, str) for one in units)
+    fits = is_list and len(set(units)) == len(units) and not {"", "calls"} & set(units)
+    check(fits, "usage", expected, value, example)
+    for unit in units:
+        check_text("usage", unit, example)
+    return tuple(units)
 
 
 def as_on_error(value: object) -> Literal["raise", "null"] | ErrorColumn:

@@ -6,11 +6,13 @@ import asyncio
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from .._base.failures import Failure
 from .call_places import SLICE_S
+from .calls import RunningCall
 from .failed_attempts import timed_out
 from .failed_calls import FailedCalls
 from .options import AsyncOptions
@@ -24,7 +26,7 @@ class AttemptedCall:
 
     __slots__ = ("answer", "attempt", "attempt_started", "attempt_timer", "calls", "deadline",
                  "done", "draw", "elapsed_ms", "failure", "id", "retry_timer", "row", "started",
-                 "told")  # fmt: skip
+                 "told", "usage")  # fmt: skip
 
     def __init__(self, element_id: int, row: Any) -> None:
         self.id = element_id
@@ -38,6 +40,7 @@ class AttemptedCall:
         self.elapsed_ms = 0
         self.done = False
         self.answer: Any = None
+        self.usage: defaultdict[str, float] = defaultdict(float)
         self.failure: Failure | None = None
         self.deadline: asyncio.TimerHandle | None = None
         self.attempt_timer: asyncio.TimerHandle | None = None
@@ -183,6 +186,13 @@ class Attempts(ABC, Generic[E]):
         self._attempt_over(element)
         element.answer = answer
         self._finish(element)
+
+    def used(self, call: RunningCall, unit: int, amounts: Sequence[float]) -> None:
+        """Called by the runner with what the rows of a call have used of a unit."""
+        for element_id, amount in zip(call.elements, amounts, strict=True):
+            element = self._in_flight.get(element_id)
+            if element is not None:
+                element.usage[call.site.units[unit]] += amount
 
     def failed(self, element_id: int, attempt: int, failure: Failure) -> None:
         """Called by the runner when an attempt has failed; ``retry`` may allow another one."""

@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from ..errors import error
+from .._base.checks import is_number
+from ..errors import error, shown
+
+Amounts = float | Sequence[float]
 
 
 @dataclass(frozen=True)
 class CallSite:
-    """The operator's name and the prefix of call ids, which all calls of a task share."""
+    """The operator's name, the prefix of call ids, and what reports of use need, which all calls of
+    a task share.
+
+    ``units`` are the operator's. ``used`` takes a call, the index of a unit and an amount for each
+    of its rows, on any thread.
+    """
 
     operator: str
     prefix: str
+    units: Sequence[str] = ()
+    used: Callable[[RunningCall, int, Sequence[float]], None] | None = None
 
 
 class RunningCall:
     """One attempt of one element, or of a group of elements in the batch form.
 
     ``names`` are the calls' ids if they are made of keys and not of the rows' places. The outcome
-    of a call that is ``cancelled`` is not reported.
+    of a call that is ``cancelled`` is not reported. ``usage`` is what was reported so far.
     """
 
-    __slots__ = ("attempts", "cancelled", "elements", "is_group", "names", "pending", "site")
+    __slots__ = ("attempts", "cancelled", "elements", "is_group", "names", "pending", "site",
+                 "usage")  # fmt: skip
 
     def __init__(
         self,
@@ -39,12 +52,40 @@ class RunningCall:
         self.elements = elements
         self.attempts = attempts
         self.pending = len(elements)
+        self.usage: dict[str, float] | None = None
         self.cancelled = False
+
+    def use(self, reported: Mapping[str, Amounts]) -> None:
+        """Add to what the call has used, by unit."""
+        amounts = {unit: self._by_row(unit, amount) for unit, amount in reported.items()}
+        self.usage = self.usage or {}
+        for unit, by_row in amounts.items():
+            self.usage[unit] = self.usage.get(unit, 0) + sum(by_row)
+            if self.site.used is not None:
+                self.site.used(self, self.site.units.index(unit), by_row)
+
+    def _by_row(self, unit: str, amount: Amounts) -> Sequence[float]:
+        """Return an amount for each row, a part of one for all. Raises ``InvalidOption``."""
+        if unit not in self.site.units:
+            units = ", ".join(self.site.units) or "none"
+            raise error("UNKNOWN_UNIT", unit=unit, units=units, operator=self.site.operator)
+        rows = len(self.elements)
+        if self.is_group and isinstance(amount, (list, tuple)):
+            each, expected = amount, f"a number, or a list of {rows}, one a row"
+        else:
+            each, expected = (amount,), "a number"
+        if len(each) not in (1, rows) or not all(map(_is_amount, each)):
+            raise error("INVALID_USAGE", unit=unit, expected=expected, value=shown(amount))
+        return each if len(each) == rows else [each[0] / rows] * rows
 
     def ids(self) -> list[str]:
         if self.names is not None:
             return list(self.names)
         return [f"{self.site.prefix}-{one}" for one in self.elements]
+
+
+def _is_amount(amount: object) -> bool:
+    return is_number(amount, int, float) and 0 <= amount < math.inf  # type: ignore[operator]
 
 
 CURRENT: ContextVar[RunningCall] = ContextVar("pillarbox_call")
@@ -77,6 +118,23 @@ class Call:
     def operator(self) -> str:
         """The operator's name."""
         return self._running.site.operator
+
+    @property
+    def usage(self) -> dict[str, float]:
+        """What this attempt has reported so far, by unit, over all rows of a batch call."""
+        return dict(self._running.usage or {})
+
+    def report_usage(self, **amounts: Amounts) -> None:
+        """Add to what this attempt has used, by unit: ``report_usage(tokens=900, usd=0.01)``.
+
+        Report it before the attempt ends, also if it fails then. In the batch form a number is
+        what all rows have used together, in equal parts, and a list has an amount for each row.
+        Units are those that ``usage=`` of the operator names. May be called in any coroutine or
+        thread of the call, and several times.
+
+        Raises :class:`InvalidOption` for another unit, and for no finite number from 0 on.
+        """
+        self._running.use(amounts)
 
 
 def current_call() -> Call:

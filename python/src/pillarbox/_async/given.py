@@ -14,7 +14,9 @@ from ..options import (
     as_limits,
     as_on_error,
     as_retry,
+    as_share_calls,
     as_timeout,
+    as_units,
 )
 from ..retry import Retry, transient
 from .command import check_function, check_resource
@@ -41,11 +43,12 @@ def given_options(given: Mapping[str, Any]) -> AsyncOptions:
         by=_columns("by", given["by"]) or (),
         capacity=given["capacity"],
         limits=as_limits(given["limit"]),
+        usage=as_units(given["usage"]),
         timeout=as_timeout(given["timeout"]),
         retry=as_retry(given["retry"]),
         on_error=as_on_error(given["on_error"]),
         call_key=key,
-        share_calls=given["share_calls"],
+        share_calls=as_share_calls(given["share_calls"]),
         journal=kept,
         carry_over=as_carry_over(given["carry_over"]),
     )

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from .._base.checks import check, check_count, check_flag, check_name, needs_other
 from ..errors import error
-from ..options import BatchSize, CarryOver, ErrorColumn, Journal, Limit, Timeout
+from ..options import BatchSize, CarryOver, ErrorColumn, Journal, Limit, ShareScope, Timeout
 from ..retry import Retry
 
 OnError = Literal["raise", "null", "column"]
@@ -32,25 +32,26 @@ class AsyncOptions:
     retry: Retry | None = None
     on_error: Literal["raise", "null"] | ErrorColumn = "raise"
     limits: tuple[Limit, ...] = ()
+    usage: tuple[str, ...] = ()
     inputs: tuple[str, ...] | None = None
     explode: bool = False
     batch_size: BatchSize | None = None
     carry_over: CarryOver | None = None
     journal: Journal | None = None
     call_key: tuple[str, ...] | None = None
-    share_calls: bool = False
+    share_calls: ShareScope | None = None
     by: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_flag("ordered", self.ordered)
         check_flag("explode", self.explode)
-        check_flag("share_calls", self.share_calls)
         check_count("capacity", self.capacity)
         check_name("name", self.name, "weather")
         if self.batch_size is not None:
             size, most = self.batch_size.rows, f"at most capacity ({self.capacity})"
             check(size <= self.capacity, "batch_size", most, size, self.capacity)
         self._check_carry_over()
+        self._check_share_calls()
         self._check_limits()
         self._check_by()
 
@@ -64,6 +65,14 @@ class AsyncOptions:
             raise needs_other(option, most, "with ordered=False", advice)
         least = f"at least capacity ({self.capacity})"
         check(most >= self.capacity, option, least, most, 10 * self.capacity)
+
+    def _check_share_calls(self) -> None:
+        if self.share_calls != "query":
+            return
+        for option, value in (("carry_over", self.carry_over), ("by", self.by)):
+            if value:
+                condition = 'with share_calls="query", which shuffles rows by what calls ask'
+                raise needs_other(option, value, condition, 'Use share_calls="task".')
 
     def _check_limits(self) -> None:
         by_key = sum(limit.scope == "key" for limit in self.limits)
@@ -92,6 +101,11 @@ class AsyncOptions:
     def limit(self) -> Limit | None:
         """The limit of another scope than "key"."""
         return next((limit for limit in self.limits if limit.scope != "key"), None)
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """The units in which calls may report what they use."""
+        return self.usage
 
     @property
     def error_column(self) -> str | None:
@@ -124,7 +138,9 @@ class AsyncOptions:
             "journal": journal and os.fspath(journal.path or ""),  # "": in the checkpoint
             "journal_ttl_ms": journal._ttl_ms if journal else 0,
             "journal_version": journal and journal.version,
-            "share_calls": self.share_calls,
+            "share_calls": self.share_calls is not None,
+            "share_in_query": self.share_calls == "query",
+            "units": list(self.units),
             "blocked_loop_ms": BLOCKED_LOOP_MS,
         }
 

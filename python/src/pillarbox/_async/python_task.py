@@ -209,7 +209,7 @@ class PythonTask:
             self._command,
             resource,
             self._operator,
-            site=CallSite(self._options.name, self._prefix),
+            site=CallSite(self._options.name, self._prefix, self._options.units),
             max_threads=self._options.capacity,
             call_context=call_context,
         )

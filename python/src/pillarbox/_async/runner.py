@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import dataclasses
 import decimal
 import functools
 import inspect
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
@@ -30,6 +32,9 @@ class Outcomes(Protocol):
     def completed(self, element_id: int, attempt: int, answer: Any) -> None: ...
 
     def failed(self, element_id: int, attempt: int, failure: Failure) -> None: ...
+
+    def used(self, call: RunningCall, unit: int, amounts: Sequence[float]) -> None:
+        """Called, before its outcome, with what the rows of a call have used of a unit."""
 
     def exited(self, problem: BaseException) -> None:
         """Called if the function asked the process to end, or if reporting an outcome failed."""
@@ -54,7 +59,8 @@ class CallRunner:
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._outcomes = outcomes
-        self.site = site
+        self._thread = threading.get_ident()
+        self.site = dataclasses.replace(site, used=self._used)
         self._retry = command.retry
         self._refuses = command.retry.if_result if command.retry else None
         self._returned = names_in(command.returns)
@@ -205,6 +211,13 @@ class CallRunner:
             self._answers(call, answers)
         finally:
             self._tasks.pop(call, None)
+
+    def _used(self, call: RunningCall, unit: int, amounts: Sequence[float]) -> None:
+        # At once on this thread, since the outcome of the call may leave in this turn of the loop.
+        if threading.get_ident() == self._thread:
+            self._outcomes.used(call, unit, amounts)
+        elif not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._outcomes.used, call, unit, amounts)
 
     def _checked(self, answers: Any, expected: int) -> list[Any]:
         if isinstance(answers, list):

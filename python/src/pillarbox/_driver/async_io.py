@@ -15,7 +15,16 @@ from .._base.checks import check_choice, check_frame
 from .._base.functions import JvmFunction
 from .._base.unknown_options import answers_unknown
 from ..errors import error
-from ..options import BatchSize, CarryOver, Duration, ErrorColumn, Journal, Limit, Timeout
+from ..options import (
+    BatchSize,
+    CarryOver,
+    Duration,
+    ErrorColumn,
+    Journal,
+    Limit,
+    ShareScope,
+    Timeout,
+)
 from ..retry import Retry
 from .engine import jvm_if_there, require_jvm
 from .identity import identify
@@ -56,12 +65,13 @@ def async_io(
     by: str | Sequence[str] | None = None,
     capacity: int = 100,
     limit: Limit | Sequence[Limit] | None = None,
+    usage: str | Sequence[str] = (),
     timeout: Duration | Timeout | None = None,
     retry: int | Retry | None = None,
     on_error: Literal["raise", "null", "column"] | ErrorColumn = "raise",
     resource: Callable[[], Any] | None = None,
     call_key: str | Sequence[str] | None = None,
-    share_calls: bool = False,
+    share_calls: bool | ShareScope = False,
     journal: bool | str | os.PathLike[str] | Journal | None = None,
     carry_over: bool | CarryOver = False,
     name: str | None = None,
@@ -105,6 +115,8 @@ def async_io(
     capacity: the number of rows in flight in one task, with those that wait for their turn.
     limit: the number of calls that the service may see, as a :class:`Limit` or several. One with
         scope="key" and one other hold together. Engine "python" keeps scope="task" only.
+    usage: the units in which calls report what they use, such as "tokens", with
+        ``current_call().report_usage``. Each has a metric.
     timeout: the longest time of a row, over all its attempts and the waiting between them; a
         :class:`Timeout` also bounds one attempt.
     retry: the number of attempts, the first included, or a :class:`Retry`; one by default.
@@ -117,8 +129,9 @@ def async_io(
     call_key: the columns that name a call, by default ``inputs``: rows that are equal in them ask
         the same. It makes :func:`call_id` the same in every run, and needs ``name``. Engine "jvm"
         only.
-    share_calls: with True rows that ask the same, and are in flight in one task, share one call.
-        Engine "jvm" only.
+    share_calls: with True, or "task", rows that ask the same, and are in flight in one task, share
+        one call. With "query" rows are shuffled first, so that all that ask the same come into one
+        task: with a journal each call of a batch is then made once. Engine "jvm" only.
     journal: the path of a folder that keeps the answers of calls that succeeded: they are not made
         again after a task, an executor or the job has failed, nor by another run. In a stream True
         is a folder in its checkpoint. A :class:`Journal` also says how long answers count, and

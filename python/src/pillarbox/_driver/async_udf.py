@@ -34,7 +34,9 @@ from ..options import (
     as_limits,
     as_on_error,
     as_retry,
+    as_share_calls,
     as_timeout,
+    as_units,
 )
 from ..retry import Retry
 from .engine import require_jvm
@@ -62,6 +64,7 @@ def async_udf(
     batch_size: int | BatchSize | None = None,
     capacity: int = 100,
     limit: Limit | Sequence[Limit] | None = None,
+    usage: str | Sequence[str] = (),
     timeout: Duration | Timeout | None = None,
     retry: int | Retry | None = None,
     on_error: Literal["raise", "null", "column"] | ErrorColumn = "raise",
@@ -79,6 +82,7 @@ def async_udf(
     batch_size: int | BatchSize | None = None,
     capacity: int = 100,
     limit: Limit | Sequence[Limit] | None = None,
+    usage: str | Sequence[str] = (),
     timeout: Duration | Timeout | None = None,
     retry: int | Retry | None = None,
     on_error: Literal["raise", "null", "column"] | ErrorColumn = "raise",
@@ -97,6 +101,7 @@ def async_udf(
     batch_size: int | BatchSize | None = None,
     capacity: int = 100,
     limit: Limit | Sequence[Limit] | None = None,
+    usage: str | Sequence[str] = (),
     timeout: Duration | Timeout | None = None,
     retry: int | Retry | None = None,
     on_error: Literal["raise", "null", "column"] | ErrorColumn = "raise",
@@ -130,6 +135,7 @@ def async_udf(
         row waits for others. An annotation of the result is then ``list[...]``.
     capacity: the number of rows in flight in one task, with those that wait for their turn.
     limit: the number of calls that the service may see, over all uses of this object.
+    usage: the units in which calls report what they use, as in :func:`async_io`.
     timeout: the longest time of a row; a :class:`Timeout` also bounds one attempt.
     retry: the number of attempts, the first included, or a :class:`Retry`; one by default.
     on_error: "raise" fails the task; "null" gives null; "column" gives struct<value, error>, in
@@ -156,13 +162,17 @@ def async_udf(
         batch_size=as_batch_size(batch_size),
         capacity=capacity,
         limits=as_limits(limit),
+        usage=as_units(usage),
         timeout=as_timeout(timeout),
         retry=as_retry(retry),
         on_error=as_on_error(on_error),
-        share_calls=share_calls,
+        share_calls=as_share_calls(share_calls),
         journal=kept,
     )
     check_retry_on(options_of_calls.retry, on_jvm=False)
+    if options_of_calls.share_calls == "query":
+        advice = "Use True, or pb.async_io, which can shuffle rows."
+        raise needs_other("share_calls", share_calls, "in an expression", advice)
     if options_of_calls.error_column == _VALUE:
         raise needs_other("on_error", on_error, "where the value has this name", "Take another.")
     data_type = value_type(returns, function, batch_size is not None, _VALUE)

@@ -123,7 +123,7 @@ class _Task:
             dataclasses.replace(command, function=self._noting(command)),
             resource,
             self._operator,
-            site=CallSite(plan.options.name, plan.prefix),
+            site=CallSite(plan.options.name, plan.prefix, plan.options.units),
             max_threads=plan.options.capacity,
             call_context=call_context,
         )

@@ -17,10 +17,11 @@ from ..errors import PillarboxError, error
 from . import accumulators
 
 INIT, CALLS, GROUP, PART, CANCEL, GIVE_UP, END = b"ICGPXUE"
-READY, RESULTS, FAILURES, FATAL = b"ORFT"
+READY, RESULTS, FAILURES, USAGE, FATAL = b"ORFST"
 
 _HEADER = struct.Struct("<IB")
 _FAILURE = struct.Struct("<qiBq")
+_USAGE = struct.Struct("<qiid")
 _NAME_SIZE = 16
 
 
@@ -176,6 +177,11 @@ def encode_failures(failures: Sequence[tuple[int, int, Failure]]) -> bytes:
         parts.append(_FAILURE.pack(element_id, attempt, flags, failure.retry_after_ms))
         parts.append(texts(failure.kind, failure.message, failure.traceback))
     return encode(FAILURES, *parts)
+
+
+def encode_usage(usage: Sequence[tuple[int, int, int, float]]) -> bytes:
+    """Encode USAGE of ``(id, attempt, unit, amount)``; a unit is its place among the operator's."""
+    return encode(USAGE, u32(len(usage)), *(_USAGE.pack(*one) for one in usage))
 
 
 def encode_end(clean: bool) -> bytes:

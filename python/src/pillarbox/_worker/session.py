@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from array import array
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,7 +15,7 @@ from .._arrow.pieces import FrameSize
 from .._arrow.results import Encoded, ResultEncoder
 from .._arrow.rows import RowReader
 from .._async.call_places import CallPlaces
-from .._async.calls import CallSite
+from .._async.calls import CallSite, RunningCall
 from .._async.command import Command
 from .._async.event_loop import complete, stopped_loop
 from .._async.runner import CallRunner
@@ -65,6 +65,7 @@ class Session:
         self._attempts = array("i")
         self._answers: list[Any] = []
         self._failures: list[tuple[int, int, Failure]] = []
+        self._usage: list[tuple[int, int, int, float]] = []
         self._flush_planned = False
         self._has_names = bool(init.spec.get("named_calls"))
         self._has_places = init.spec.get("look_ahead", 0) > 0
@@ -104,7 +105,7 @@ class Session:
             self._command,
             resource,
             self,
-            site=CallSite(self._spec["name"], self._spec["call_id_prefix"]),
+            site=CallSite(self._spec["name"], self._spec["call_id_prefix"], self._spec["units"]),
             max_threads=min(capacity, limit.get("concurrency") or capacity),
             call_context=call_context,
         )
@@ -195,7 +196,7 @@ class Session:
             clean = False  # a call that is cancelled has cancelled all tasks
         # Frames after END would belong to the next task.
         self._ids, self._attempts = array("q"), array("i")
-        self._answers, self._failures = [], []
+        self._answers, self._failures, self._usage = [], [], []
         self._channel.send(frames.encode_end(clean))
         if not self._over.done():
             self._over.set_result(clean)
@@ -204,6 +205,12 @@ class Session:
         self._ids.append(element_id)
         self._attempts.append(attempt)
         self._answers.append(answer)
+        if not self._flush_planned:
+            self._plan_flush()
+
+    def used(self, call: RunningCall, unit: int, amounts: Sequence[float]) -> None:
+        rows = zip(call.elements, call.attempts, amounts, strict=True)
+        self._usage += [(element_id, attempt, unit, amount) for element_id, attempt, amount in rows]
         if not self._flush_planned:
             self._plan_flush()
 
@@ -221,6 +228,10 @@ class Session:
 
     def _flush(self) -> None:
         self._flush_planned = False
+        if self._usage:
+            # All of it, before the outcomes of these calls.
+            self._channel.send(frames.encode_usage(self._usage))
+            self._usage.clear()
         if self._answers:
             self._flush_answers()
         if self._failures:

@@ -29,6 +29,7 @@ from .._keyed.function import (
 from .._keyed.methods import check_kind
 from .._keyed.surface import Timer
 from .._keyed_async.options import CallOptions
+from ..options import as_units
 from .async_harness import AsyncHarness
 from .service import FakeService
 
@@ -140,7 +141,11 @@ class AsyncKeyedHarness(_Harness):
 @answers_unknown
 @contextmanager
 def call(
-    id: str | Sequence[str] = "test", *, attempt: int = 1, operator: str = "test"
+    id: str | Sequence[str] = "test",
+    *,
+    attempt: int = 1,
+    operator: str = "test",
+    usage: str | Sequence[str] = (),
 ) -> Iterator[Call]:
     """Answer :func:`call_id` and :func:`current_call` in a unit test of a function::
 
@@ -155,6 +160,7 @@ def call(
     id: the call's id; a list of them is a call in the batch form, by its rows.
     attempt: the number of the attempt, from 1.
     operator: the operator's name.
+    usage: the operator's units. What the function reports is in the call's ``usage``.
     """
     ids = tuple(id) if isinstance(id, (list, tuple)) else (id,)
     for one in ids or ("",):
@@ -162,7 +168,7 @@ def call(
     check_count("attempt", attempt, 2)
     check_name("operator", operator, "charge")
     running = RunningCall(
-        CallSite(operator, ""),
+        CallSite(operator, "", as_units(usage)),
         elements=tuple(range(len(ids))),
         attempts=(attempt,) * len(ids),
         names=ids,

@@ -29,7 +29,16 @@ from ..errors import error
 if TYPE_CHECKING:
     from pyspark.sql.types import Row, StructType
 
-    from ..options import BatchSize, CarryOver, Duration, ErrorColumn, Journal, Limit, Timeout
+    from ..options import (
+        BatchSize,
+        CarryOver,
+        Duration,
+        ErrorColumn,
+        Journal,
+        Limit,
+        ShareScope,
+        Timeout,
+    )
     from ..retry import Retry
 
 
@@ -49,8 +58,8 @@ class AsyncHarness:
     ----------
     function: as in :func:`async_io`, but no :class:`JvmFunction`.
     schema: the columns of the rows, as DDL, a StructType or a class (see :func:`async_io`).
-    returns, inputs, explode, batch_size, ordered, capacity, timeout, retry, on_error, resource,
-        name: as in :func:`async_io`.
+    returns, inputs, explode, batch_size, ordered, capacity, usage, timeout, retry, on_error,
+        resource, name: as in :func:`async_io`.
     limit: as in :func:`async_io`; all scopes are that of one run. No scope="key", no ``adaptive``.
     carry_over: has no effect, as on a batch DataFrame.
     by, call_key, share_calls, journal: refused; only Spark has what they need.
@@ -72,12 +81,13 @@ class AsyncHarness:
         by: str | Sequence[str] | None = None,
         capacity: int = 100,
         limit: Limit | Sequence[Limit] | None = None,
+        usage: str | Sequence[str] = (),
         timeout: Duration | Timeout | None = None,
         retry: int | Retry | None = None,
         on_error: OnError | ErrorColumn = "raise",
         resource: Callable[[], Any] | None = None,
         call_key: str | Sequence[str] | None = None,
-        share_calls: bool = False,
+        share_calls: bool | ShareScope = False,
         journal: bool | str | os.PathLike[str] | Journal | None = None,
         carry_over: bool | CarryOver = False,
         name: str | None = None,

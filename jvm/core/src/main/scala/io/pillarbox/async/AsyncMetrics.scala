@@ -3,8 +3,12 @@ package io.pillarbox.async
 import com.codahale.metrics.{Histogram, UniformReservoir}
 import io.pillarbox.mailbox.PeriodTimer
 
-/** The measurements of an async operator. The mailbox thread writes; any thread reads recent values. */
-private[pillarbox] final class AsyncMetrics {
+/**
+ * The measurements of an async operator. The mailbox thread writes, any thread reads recent values.
+ *
+ * @param units in which calls report what they use
+ */
+private[pillarbox] final class AsyncMetrics(val units: UsageUnits = UsageUnits.None) {
   private[async] val capacityWait = new PeriodTimer
   private var latencySum = 0L
 
@@ -28,6 +32,9 @@ private[pillarbox] final class AsyncMetrics {
 
   /** Elements whose answers are known. */
   var rows: Long = 0L
+
+  /** What calls have reported. Any thread writes. */
+  val usage: Usage = new Usage(units)
 
   /** The largest `inFlight` so far. */
   var inFlightMax: Int = 0

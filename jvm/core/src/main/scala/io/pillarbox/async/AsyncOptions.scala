@@ -28,6 +28,7 @@ import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy, Failu
  *   its own total deadline, whose clock starts with the call or, if that is under way, when the input is
  *   taken in
  * @param operatorName the name that the function is told
+ * @param units in which calls report what they use
  * @param callId the idempotency key of the call of an input, which has this element id; any thread
  * @throws IllegalArgumentException if a number is out of range, or the total timeout is shorter than an
  *   attempt's
@@ -48,6 +49,7 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
     journal: Option[CallJournal[OUT]] = None,
     shareCalls: Boolean = false,
     operatorName: String = "",
+    units: UsageUnits = UsageUnits.None,
     callId: (IN, Long) => String = (_: IN, elementId: Long) => elementId.toString
 ) {
   require(

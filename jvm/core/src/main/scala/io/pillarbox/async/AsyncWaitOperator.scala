@@ -62,7 +62,7 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
       executor: MailboxExecutor,
       time: ProcessingTimeService,
       output: AsyncOutput[IN, OUT]
-  ) = this(function, options, executor, time, output, new AsyncMetrics, 0L)
+  ) = this(function, options, executor, time, output, new AsyncMetrics(options.units), 0L)
 
   /** Opens the function. Before everything else. */
   @throws[Exception]

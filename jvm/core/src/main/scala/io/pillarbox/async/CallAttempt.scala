@@ -45,6 +45,21 @@ private[async] final class CallAttempt[IN, OUT](
   /** The attempt that was completed before this one; a link of the inbox. */
   private[async] var next: CallAttempt[_, _] = _
 
+  /** The amounts that were reported for this attempt; null for none. */
+  @volatile private var reported: Usage = _
+
+  /** What was reported for this attempt; null if nothing was. Any thread. */
+  def usage: Usage = reported
+
+  override def reportUsage(unit: String, amount: Double): Unit = {
+    val index = element.units.indexOf(unit, amount)
+    synchronized {
+      if (reported eq null) reported = new Usage(element.units)
+    }
+    reported.add(index, amount)
+    element.used(index, amount)
+  }
+
   override def complete(results: util.Collection[OUT]): Unit = if (claim(results)) handOver()
 
   override def completeOne(result: OUT): Unit = if (claimOne(result)) handOver()

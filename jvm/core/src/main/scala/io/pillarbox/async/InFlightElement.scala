@@ -8,8 +8,8 @@ import io.pillarbox.async.queue.{AsyncOutput, StreamElementQueueEntry}
 import io.pillarbox.mailbox.ProcessingTimer
 
 /**
- * A record from when it is taken in until its rows are known. Mailbox thread only, but for `elapsedMs` and
- * `callId`.
+ * A record from when it is taken in until its rows are known. Mailbox thread only, but for `elapsedMs`,
+ * `callId` and `usage`.
  */
 private[async] sealed class InFlightElement[IN, OUT](
     way: CallWay[IN, OUT],
@@ -51,6 +51,23 @@ private[async] sealed class InFlightElement[IN, OUT](
 
   /** Made when first needed: most elements wait for nothing but their answer. */
   private var deadlines: Deadlines = _
+
+  /** The amounts that its attempts have reported; null for none. */
+  @volatile private var reported: Usage = _
+
+  /** What all its attempts have reported so far; null if nothing was. Any thread. */
+  def usage: Usage = reported
+
+  def units: UsageUnits = way.options.units
+
+  /** Adds to what it has used, and to the operator's sum. Any thread. */
+  def used(unit: Int, amount: Double): Unit = {
+    synchronized {
+      if (reported eq null) reported = new Usage(units)
+    }
+    reported.add(unit, amount)
+    way.metrics.usage.add(unit, amount)
+  }
 
   /** Any thread. */
   def callId: String = way.options.callId(input, elementId)

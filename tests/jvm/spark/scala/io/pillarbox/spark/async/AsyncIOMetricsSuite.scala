@@ -1,7 +1,7 @@
 package io.pillarbox.spark.async
 
 import com.fasterxml.jackson.databind.node.ObjectNode
-import io.pillarbox.spark.functions.{Held, OddFails, Repeat, SecondTime}
+import io.pillarbox.spark.functions.{Held, Metered, OddFails, Repeat, SecondTime}
 import io.pillarbox.spark.plan.AsyncIOExec
 import io.pillarbox.spark.{LocalSpark, SpecBuilder}
 import org.apache.spark.sql.DataFrame
@@ -29,6 +29,13 @@ class AsyncIOMetricsSuite extends AnyFunSuite with LocalSpark with AdaptiveSpark
     val metrics = metricsOf(df)
     assert(metrics(AsyncIOMetrics.Calls) == 20 && metrics(AsyncIOMetrics.Retries) == 10)
     assert(metrics(AsyncIOMetrics.Errors) == 0)
+  }
+
+  test("what calls report of their use is summed up by unit") {
+    val df = asyncIO[Metered](rows = 10) { spec => spec.putArray("units").add("tokens").add("usd"); () }
+    assert(df.collect().length == 10)
+    val metrics = metricsOf(df)
+    assert(metrics(AsyncIOMetrics.usage("tokens")) == 45 && metrics(AsyncIOMetrics.usage("usd")) == 5)
   }
 
   test("rows that failed for good are errors") {

@@ -31,7 +31,13 @@ private[pillarbox] object AsyncIOMetrics {
     JournalHits -> JournalHits
   )
 
-  def create(sc: SparkContext): Map[String, SQLMetric] = Map(
+  /** The name of the metric that has the sum of what calls have used of a unit, rounded to whole units. */
+  def usage(unit: String): String = s"usage.$unit"
+
+  def create(sc: SparkContext, units: Seq[String]): Map[String, SQLMetric] =
+    createCounts(sc) ++ units.map(unit => usage(unit) -> SQLMetrics.createMetric(sc, s"$unit used"))
+
+  private def createCounts(sc: SparkContext): Map[String, SQLMetric] = Map(
     OutputRows -> SQLMetrics.createMetric(sc, "number of output rows"),
     Calls -> SQLMetrics.createMetric(sc, "calls"),
     JournalHits -> SQLMetrics.createMetric(sc, "answers from the journal"),

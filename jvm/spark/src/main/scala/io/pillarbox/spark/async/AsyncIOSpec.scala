@@ -1,6 +1,7 @@
 package io.pillarbox.spark.async
 
 import com.fasterxml.jackson.databind.annotation.JsonDeserialize
+import io.pillarbox.async.UsageUnits
 import io.pillarbox.spark.base.SpecJson
 import org.apache.spark.sql.types.StructType
 
@@ -136,6 +137,7 @@ private object CarryOverSpec {
  * @param journalVersion part of the names of calls, beside the operator's name
  * @param callKey the columns that name a call; none named: those of the function
  * @param shareCalls true if rows in flight with one key share a call
+ * @param shareInQuery true if all rows with one key are to come into one task for that
  * @param by the columns by whose values rows are put into partitions, and within which an order is kept; none
  *   named: rows stay where they are
  * @param callsPerKey calls of rows with one key in flight at a time
@@ -143,6 +145,7 @@ private object CarryOverSpec {
  * @param operatorId names this call of `async_io` in every executor of the application, wherever its
  *   DataFrame is used; limits that tasks share go by it
  * @param callScope the prefix of the ids of its calls, unless it has a place in a streaming query
+ * @param units in which calls report what they use
  * @param expression true for a call in an expression, whose only result is one value
  * @param json the text this was read from, which the worker gets, too
  */
@@ -172,14 +175,18 @@ private[pillarbox] final case class AsyncIOSpec(
     journalVersion: Option[String],
     callKey: Seq[String] = Nil,
     shareCalls: Boolean = false,
+    shareInQuery: Boolean = false,
     operatorId: String,
     callScope: Option[String],
+    units: Seq[String] = Nil,
     expression: Boolean = false,
     json: String = ""
 ) {
 
   /** The operator as messages name it. */
   def operator: String = s"${if (expression) "async_udf" else "async_io"}($name)"
+
+  def usageUnits: UsageUnits = UsageUnits(units)
 
   /** True if calls are named by what they ask, and not by the place of their row. */
   def isNamed: Boolean = journal.isDefined || callKey.nonEmpty
@@ -211,7 +218,8 @@ private[pillarbox] final case class AsyncIOSpec(
     carryOver.map(c => s"carry_over=(${c.summary})"),
     journal.map(path => s"journal=${if (path.isEmpty) "checkpoint" else path}$journalText"),
     Option.when(callKey.nonEmpty)(s"call_key=${callKey.mkString("[", ", ", "]")}"),
-    Option.when(shareCalls)("share_calls=true")
+    Option.when(shareCalls)(s"share_calls=${if (shareInQuery) "query" else "task"}"),
+    Option.when(units.nonEmpty)(s"usage=${units.mkString("[", ", ", "]")}")
   ).flatten
 
   private def timeoutText: String = Seq(

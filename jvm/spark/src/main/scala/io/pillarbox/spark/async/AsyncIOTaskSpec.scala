@@ -140,6 +140,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
       journal = answers,
       shareCalls = spec.shareCalls,
       operatorName = spec.name,
+      units = spec.usageUnits,
       callId = callIds()
     )
   }

@@ -26,7 +26,7 @@ private[async] final class AsyncStep(
 )(onRoom: Runnable)(takeInput: () => Unit) {
   val action = new MailboxStep(mailbox)(takeInput)
   val executor: MailboxExecutor = action.processor.mailboxExecutor(priority)
-  val metrics = new AsyncMetrics
+  val metrics = new AsyncMetrics(task.spec.usageUnits)
   val failed = FailedCalls.of(context, task.spec.operator)
   private val timers = new SystemProcessingTimeService(executor)
   val calls: TaskCalls =

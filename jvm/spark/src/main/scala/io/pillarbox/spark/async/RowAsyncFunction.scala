@@ -73,6 +73,7 @@ private[pillarbox] final class RowAsyncFunction(
     override def attempt: Int = future.attempt
     override def elapsedMs: Long = future.elapsedMs
     override def isDone: Boolean = future.isDone
+    override def reportUsage(unit: String, amount: Double): Unit = future.reportUsage(unit, amount)
     override def completeOne(row: Row): Unit =
       convert(future.completeOne(if (row == null) null else internal(row)))
     override def complete(rows: JCollection[Row]): Unit =

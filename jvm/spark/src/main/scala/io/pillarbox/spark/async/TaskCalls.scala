@@ -75,7 +75,13 @@ private object TaskCalls {
     private val noMatch = new GenericInternalRow(task.columns.results.length)
 
     override val function: PythonAsyncFunction =
-      new PythonAsyncFunction(noMatch, task.text.about(task.columns.results)(_), fatal, task.lookAhead > 0)
+      new PythonAsyncFunction(
+        noMatch,
+        task.text.about(task.columns.results)(_),
+        fatal,
+        task.lookAhead > 0,
+        task.spec.units
+      )
     private val channel = new PythonChannel(settings, context, function)
 
     override def connect(operator: AsyncWaitOperator[InternalRow, InternalRow]): Unit =

@@ -48,7 +48,8 @@ private[async] object TaskMetrics {
       mailbox: MailboxMetrics,
       before: Map[String, Long] = Map.empty
   ): Map[String, Long] = {
-    val now = Counts.map { case (name, of) => name -> of(calls) }.toMap
+    val used = calls.units.names.zipWithIndex.map { case (unit, i) => usage(unit) -> calls.usage(i).round }
+    val now = (Counts.map { case (name, of) => name -> of(calls) } ++ used).toMap
     now.foreach { case (name, count) => sql(name) += count - before.getOrElse(name, 0L) }
     sql.get(InFlight).foreach(_.set(calls.inFlight.toLong))
     sql(Waiting).set(calls.waiting.toLong)

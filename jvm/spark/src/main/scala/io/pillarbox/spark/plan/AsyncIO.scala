@@ -13,7 +13,7 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils
  *
  * @param inputs the child's columns that the function is given
  * @param keys the child's columns that name a call; none where calls have no keys
- * @param by the columns by which rows are put into partitions; without any they stay where they are
+ * @param by the columns within whose values an order is kept
  * @param results the columns that it adds
  */
 private[pillarbox] final case class AsyncIO(
@@ -39,6 +39,9 @@ private[pillarbox] final case class AsyncIO(
       DataTypeUtils.fromAttributes(results)
     )
   }
+
+  /** The columns by which rows are put into partitions; none if they stay where they are. */
+  def gathered: Seq[Attribute] = if (by.nonEmpty) by else if (spec.shareInQuery) keys else Nil
 
   /** Returns the node without the plan below it, for a physical node that Spark's tasks may take along. */
   def alone: AsyncIO = copy(child = LocalRelation(child.output))

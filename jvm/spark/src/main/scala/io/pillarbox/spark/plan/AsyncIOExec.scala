@@ -16,8 +16,8 @@ import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.pillarbox.MicroBatches
 
 /**
- * Runs `node`: one operator for each partition, on the task's thread. There is no shuffle; partitioning is
- * kept, and so is the order of rows in a partition if the operator is ordered.
+ * Runs `node`: one operator for each partition, on the task's thread. There is no shuffle of its own;
+ * partitioning is kept, and so is the order of rows in a partition if the operator is ordered.
  *
  * @param inStream true if rows leave while the input blocks, which costs one thread for each task
  */
@@ -34,12 +34,13 @@ private[pillarbox] final case class AsyncIOExec(node: AsyncIO, inStream: Boolean
   override def outputPartitioning: Partitioning = child.outputPartitioning
 
   override def requiredChildDistribution: Seq[Distribution] =
-    if (node.by.isEmpty) UnspecifiedDistribution :: Nil else ClusteredDistribution(node.by) :: Nil
+    if (node.gathered.isEmpty) UnspecifiedDistribution :: Nil
+    else ClusteredDistribution(node.gathered) :: Nil
 
   override def outputOrdering: Seq[SortOrder] =
     if (spec.ordered && node.by.isEmpty) child.outputOrdering else Nil
 
-  override lazy val metrics: Map[String, SQLMetric] = AsyncIOMetrics.create(sparkContext)
+  override lazy val metrics: Map[String, SQLMetric] = AsyncIOMetrics.create(sparkContext, spec.units)
 
   override protected def stringArgs: Iterator[Any] = spec.summary.iterator
 

@@ -65,7 +65,8 @@ private[pillarbox] final case class CarryOverExec(
 
   override protected val pythonMetrics: Map[String, SQLMetric] =
     AsyncIOMetrics.create(
-      sparkContext
+      sparkContext,
+      node.spec.units
     ) - AsyncIOMetrics.OutputRows - AsyncIOMetrics.InFlight - CarryMetrics.JournalHits -
       CarryMetrics.ConcurrencyNow
 

@@ -12,11 +12,11 @@ private object RealTimeCalls {
 
   /** Plans the node. On the driver, when a micro-batch of a query in real-time mode is planned. */
   def plan(node: AsyncIO, child: SparkPlan): SparkPlan = {
-    if (node.by.nonEmpty) throw OperatorNote.refused("REAL_TIME_BY", node.spec.operator)
+    if (node.gathered.nonEmpty) throw OperatorNote.refused("REAL_TIME_BY", node.spec.operator)
     val session = SparkSession.active
     val batch = MicroBatches.beingPlanned(session)
     val scope = CallIdentity.scope(node, batch, session.sparkContext)
-    val metrics = AsyncIOMetrics.create(session.sparkContext)
+    val metrics = AsyncIOMetrics.create(session.sparkContext, node.spec.units)
     val task = AsyncIOTasks.of(node, child.output, session, batch, scope, metrics)
     RealTimeMode.mapPartitions(child, child.output ++ node.results, task.spec.operator) { rows =>
       val context = TaskContext.get()

@@ -30,6 +30,7 @@ private[pillarbox] object Frame {
   val Ready: Byte = 'O'
   val Results: Byte = 'R'
   val Failures: Byte = 'F'
+  val Usage: Byte = 'S'
   val Fatal: Byte = 'T'
   // Both ways
 

@@ -28,11 +28,22 @@ private[python] final class ChannelReader(
     case Frame.Failures =>
       failures(frame)
       true
+    case Frame.Usage =>
+      usage(frame)
+      true
     case Frame.End =>
       onEnd(frame)
       false
     case Frame.Fatal => throw PythonWorkerException.of(frame)
     case other => throw new IllegalStateException(s"The Python worker sent a frame of unknown type $other")
+  }
+
+  private def usage(frame: Frame): Unit = {
+    val n = frame.body.getInt
+    (0 until n).foreach { _ =>
+      import frame.body.{getDouble, getInt, getLong}
+      function.onUsage(elementId = getLong, attempt = getInt, unit = getInt, amount = getDouble)
+    }
   }
 
   private def failures(frame: Frame): Unit = {

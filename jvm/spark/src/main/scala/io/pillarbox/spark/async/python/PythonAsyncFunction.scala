@@ -18,12 +18,14 @@ import org.apache.spark.sql.catalyst.InternalRow
  * @param shown shows a text that may quote an answer
  * @param fatal takes the reason why the worker can't go on; any thread
  * @param lends the worker gets rows ahead and keeps their places
+ * @param units in which the worker reports what calls use
  */
 private[pillarbox] final class PythonAsyncFunction(
     noMatch: InternalRow,
     shown: String => String,
     fatal: Throwable => Unit,
-    lends: Boolean
+    lends: Boolean,
+    units: Seq[String]
 ) extends BatchAsyncFunction[InternalRow, InternalRow]
     with LookAheadFunction[InternalRow, InternalRow] {
 
@@ -97,6 +99,12 @@ private[pillarbox] final class PythonAsyncFunction(
     if (count == 1) batch.completeOne(future, rows(from))
     else if (count < 0) batch.completeOne(future, noMatch)
     else batch.complete(future, Arrays.asList(Arrays.copyOfRange(rows, from, from + count): _*))
+
+  /** Takes what an attempt has used of a unit, before its answer. Reader thread. */
+  def onUsage(elementId: Long, attempt: Int, unit: Int, amount: Double): Unit = {
+    val future = pending.get(elementId)
+    if (future != null && future.attempt == attempt) future.reportUsage(units(unit), amount)
+  }
 
   /** Takes the failure of one call. Any thread. */
   def onFailure(elementId: Long, attempt: Int, failure: PythonCallException): Unit = {

@@ -1,0 +1,40 @@
+package io.pillarbox.async
+
+import java.util.concurrent.atomic.DoubleAdder
+
+/**
+ * The units in which an operator's calls report what they use, such as tokens. Amounts by unit are in their
+ * order.
+ */
+private[pillarbox] final case class UsageUnits(names: Seq[String]) {
+
+  /** @throws IllegalArgumentException if there is no such unit, or the amount is no finite number from 0 on */
+  def indexOf(unit: String, amount: Double): Int = {
+    val index = names.indexOf(unit)
+    require(
+      index >= 0,
+      s"The operator has no unit $unit; it has ${if (names.isEmpty) "none" else names.mkString(", ")}. " +
+        "Name it in usage."
+    )
+    // Not so for a value that is no number, either.
+    require(
+      amount >= 0 && !amount.isInfinite,
+      s"An amount of $unit is a finite number from 0 on, not $amount"
+    )
+    index
+  }
+}
+
+private[pillarbox] object UsageUnits {
+  val None: UsageUnits = UsageUnits(Nil)
+}
+
+/** Amounts by unit. Any thread. */
+private[pillarbox] final class Usage(units: UsageUnits) {
+  private val sums = units.names.map(_ => new DoubleAdder).toArray
+
+  def add(unit: Int, amount: Double): Unit = sums(unit).add(amount)
+
+  /** The sum of the unit with this index so far. */
+  def apply(unit: Int): Double = sums(unit).sum
+}
