@@ -58,8 +58,6 @@ def apply(df, function=f, **options):
             {"limit": pb.Limit(concurrency=1, scope="key")},
             "limit.scope='key' has no meaning without by",
         ),
-        ({"limit": [pb.Limit(concurrency=1), pb.Limit(per_day=1)]}, "LIMITS_NOT_TOGETHER"),
-        ({"limit": [pb.Limit(concurrency=1, scope="key")] * 2, "by": "id"}, "LIMITS_NOT_TOGETHER"),
         ({"batch_size": 0}, "batch_size"),
         ({"batch_size": 101}, "batch_size"),
         ({"ordered": "yes"}, "ordered"),

@@ -7,11 +7,11 @@ from typing import Any
 
 from .._base.checks import column_names, needs_other
 from .._base.functions import JvmFunction, name_of
+from ..limits import as_limits
 from ..options import (
     as_batch_size,
     as_carry_over,
     as_journal,
-    as_limits,
     as_on_error,
     as_retry,
     as_share_calls,

@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from .._base.checks import check, check_count, check_flag, check_name, needs_other
 from ..errors import error
-from ..options import BatchSize, CarryOver, ErrorColumn, Journal, Limit, ShareScope, Timeout
+from ..limits import CALLS, Limit
+from ..options import BatchSize, CarryOver, ErrorColumn, Journal, ShareScope, Timeout
 from ..retry import Retry
 
 OnError = Literal["raise", "null", "column"]
@@ -75,11 +76,7 @@ class AsyncOptions:
                 raise needs_other(option, value, condition, 'Use share_calls="task".')
 
     def _check_limits(self) -> None:
-        by_key = sum(limit.scope == "key" for limit in self.limits)
-        others = len(self.limits) - by_key
-        if by_key > 1 or others > 1:
-            raise error("LIMITS_NOT_TOGETHER", by_key=by_key, others=others)
-        if by_key and not self.by:
+        if self.calls_per_key and not self.by:
             advice = "Name the columns of the key in by, or choose another scope."
             raise needs_other("limit.scope", "key", "without by", advice)
 
@@ -87,25 +84,27 @@ class AsyncOptions:
         if self.by and self.carry_over is not None:
             advice = "Leave one of them out."
             raise needs_other("by", self.by, "with carry_over, which has no shuffle", advice)
-        if self.by and not self.ordered and self.limit_of_key is None:
+        if self.by and not self.ordered and self.calls_per_key is None:
             advice = 'Use ordered=True, or a pb.Limit(concurrency=1, scope="key").'
             condition = "with ordered=False and without a limit by key"
             raise needs_other("by", self.by, condition, advice)
 
     @property
-    def limit_of_key(self) -> Limit | None:
-        """The limit of each key of ``by``."""
-        return next((limit for limit in self.limits if limit.scope == "key"), None)
+    def calls_per_key(self) -> int | None:
+        """The calls in flight of each key of ``by``; None for any number."""
+        of_key = (limit.concurrency for limit in self.limits if limit.scope == "key")
+        return min(filter(None, of_key), default=None)
 
     @property
-    def limit(self) -> Limit | None:
-        """The limit of another scope than "key"."""
-        return next((limit for limit in self.limits if limit.scope != "key"), None)
+    def limits_of_calls(self) -> tuple[Limit, ...]:
+        """The limits of another scope than "key"."""
+        return tuple(limit for limit in self.limits if limit.scope != "key")
 
     @property
     def units(self) -> tuple[str, ...]:
         """The units in which calls may report what they use."""
-        return self.usage
+        of_limits = (limit.unit for limit in self.limits if limit.unit != CALLS)
+        return tuple(dict.fromkeys((*self.usage, *of_limits)))
 
     @property
     def error_column(self) -> str | None:
@@ -114,8 +113,7 @@ class AsyncOptions:
 
     def to_spec(self) -> dict[str, Any]:
         """Return JSON-able values for the operator and its worker; durations in ms, 0 for none."""
-        journal, by_key = self.journal, self.limit_of_key
-        batch, carried = self.batch_size, self.carry_over
+        journal, batch, carried = self.journal, self.batch_size, self.carry_over
         return {
             "name": self.name,
             "ordered": self.ordered,
@@ -125,8 +123,8 @@ class AsyncOptions:
             "retry": self.retry and self.retry._to_spec(),
             "on_error": "column" if self.error_column else self.on_error,
             "error_column": self.error_column,
-            "limit": self.limit and _limit_spec(self.limit),
-            "calls_per_key": by_key and by_key.concurrency,
+            "limits": [spec for limit in self.limits_of_calls for spec in limit._to_specs()],
+            "calls_per_key": self.calls_per_key,
             "explode": self.explode,
             "batch": batch and {"rows": batch.rows, "wait_ms": batch._wait_ms},
             "carry_over": carried
@@ -143,16 +141,6 @@ class AsyncOptions:
             "units": list(self.units),
             "blocked_loop_ms": BLOCKED_LOOP_MS,
         }
-
-
-def _limit_spec(limit: Limit) -> dict[str, Any]:
-    rate = limit._rate
-    return {
-        "concurrency": limit.concurrency,
-        "rate": rate and {"permits": rate[0], "interval_ms": rate[1]},
-        "scope": limit.scope,
-        "adaptive": limit.adaptive,
-    }
 
 
 def name_of_operator(
@@ -174,20 +162,22 @@ def name_of_operator(
 
 def refuse_for_python(options: AsyncOptions) -> None:
     """Raise ``InvalidOption`` for an option that needs an operator in the executor."""
-    limit = options.limit
-    if limit is not None and limit.scope != "task":
-        raise error("LIMIT_NEEDS_JVM_ENGINE", scope=limit.scope)
+    for limit in options.limits_of_calls:
+        if limit.scope != "task":
+            raise error("LIMIT_NEEDS_JVM_ENGINE", scope=limit.scope)
     for option, reason in options_of_jvm(options):
         raise error("OPTION_NEEDS_JVM_ENGINE", option=option, reason=reason)
 
 
 def options_of_jvm(options: AsyncOptions) -> Iterator[tuple[str, str]]:
     """Yield the given options that only an operator in the executor can keep, with the reason."""
-    adaptive = options.limit is not None and options.limit.adaptive
+    adaptive = any(limit.adaptive for limit in options.limits)
+    of_use = next((limit.unit for limit in options.limits if limit.unit != CALLS), None)
     no_order = "a Python worker is given its rows a batch at a time and keeps no order by key"
     by_itself = "each row is called by itself, and its answer goes to Spark alone"
     for option, value, reason in (
         ("limit.adaptive", adaptive, "its calls don't learn how the service bears others"),
+        ("limit.unit", of_use, "a Python worker does not wait for what its calls have reported"),
         ("by", options.by, no_order),
         ("carry_over", options.carry_over, "a Python worker ends its calls with its task"),
         ("journal", options.journal, by_itself),

@@ -76,7 +76,7 @@ class AsyncOperator(Attempts[Element]):
         self._order: deque[Element] = deque()
         self._group: list[Element] = []
         self._group_timer: asyncio.TimerHandle | None = None
-        self._limit = TaskLimit(options.limit)
+        self._limit = TaskLimit(options.limits)
         self._line: deque[list[Element]] = deque()
         self._turn: asyncio.TimerHandle | None = None
         self._starting = False

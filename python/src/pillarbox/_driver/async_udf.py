@@ -22,6 +22,7 @@ from .._base.checks import needs_other
 from .._base.functions import JvmFunction, is_async, name_of
 from .._base.unknown_options import answers_unknown
 from ..errors import error, shown
+from ..limits import as_limits
 from ..options import (
     BatchSize,
     Duration,
@@ -31,7 +32,6 @@ from ..options import (
     Timeout,
     as_batch_size,
     as_journal,
-    as_limits,
     as_on_error,
     as_retry,
     as_share_calls,
@@ -170,6 +170,16 @@ def async_udf(
         journal=kept,
     )
     check_retry_on(options_of_calls.retry, on_jvm=False)
+    for limit_of_calls in options_of_calls.limits:
+        if isinstance(limit_of_calls.estimate, str):
+            advice = (
+                "Give a number, or leave it out: the mean of what calls have reported is charged."
+            )
+            text, condition = (
+                limit_of_calls.estimate,
+                "for a function of values, which has no columns",
+            )
+            raise needs_other("limit.estimate", text, condition, advice)
     if options_of_calls.share_calls == "query":
         advice = "Use True, or pb.async_io, which can shuffle rows."
         raise needs_other("share_calls", share_calls, "in an expression", advice)

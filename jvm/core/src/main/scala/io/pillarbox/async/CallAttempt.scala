@@ -1,9 +1,14 @@
 package io.pillarbox.async
 
 import java.util
+import java.util.concurrent.TimeUnit
 import java.util.concurrent.atomic.AtomicReference
 
-import io.pillarbox.async.gate.Permit
+import scala.util.control.NonFatal
+
+import io.pillarbox.api.RetryAfter
+import io.pillarbox.async.gate.{Permit, Told}
+import io.pillarbox.async.retry.FutureWrappers
 
 /**
  * One attempt of one element, and the future given to the function for it.
@@ -92,15 +97,38 @@ private[async] final class CallAttempt[IN, OUT](
     if (won) {
       kind = answerKind
       if (permit ne null) {
-        permit.observe(
-          startNanos,
-          if (overdue ne null) overdue else if (answerKind == Failure) error else null
-        )
+        val failure = if (overdue ne null) overdue else if (answerKind == Failure) error else null
+        permit.observe(startNanos, failure)
+        tellUse()
+        if (failure ne null) pauseAll(FutureWrappers.unwrapped(failure))
         permit.release()
       }
     }
     won
   }
+
+  private def tellUse(): Unit = {
+    val use = reported
+    if (use ne null) permit.used(use.ifReported)
+  }
+
+  /** Lets the whole limit wait if the failure says so; one that can't say fails the call, elsewhere. */
+  private def pauseAll(failure: Throwable): Unit = failure match {
+    case own: RetryAfter =>
+      try if (own.all) permit.pause(TimeUnit.MILLISECONDS.toNanos(own.retryAfterMs))
+      catch { case NonFatal(_) => () }
+    case _ => ()
+  }
+
+  /**
+   * Takes note of what the service says of a limit, while the attempt is under way. Any thread.
+   *
+   * @param unit the number of the unit, or `CallGate.Calls`
+   */
+  def told(unit: Int, said: Told): Unit = if (permit ne null) permit.told(unit, said)
+
+  /** Lets all calls under the limits wait for this time in ns. Any thread. */
+  def pauseLimits(nanos: Long): Unit = if (permit ne null) permit.pause(nanos)
 
   /**
    * Mailbox thread: ends the wait for an answer; false if there is one.
@@ -113,6 +141,7 @@ private[async] final class CallAttempt[IN, OUT](
       kind = Failure
       if (permit ne null) {
         if (reason ne null) permit.observe(startNanos, reason)
+        tellUse()
         permit.release()
       }
     }

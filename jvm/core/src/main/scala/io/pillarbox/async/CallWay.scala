@@ -52,7 +52,10 @@ private[async] final class CallWay[IN, OUT](
     when((journal ne null) && (keyTurn ne null))(new Answered(this, journal)),
     when(journal ne null)(new Kept(journal)),
     Some(new Place(this)),
-    when(options.retry ne AsyncRetryStrategies.noRetry[OUT])(new Retries(this)),
+    // A pause of a limit is no attempt, so it needs no retry of the user's.
+    when((options.retry ne AsyncRetryStrategies.noRetry[OUT]) || (options.gate ne CallGate.Unlimited))(
+      new Retries(this)
+    ),
     options.batching.map(new Batches(this, _)),
     when(options.gate ne CallGate.Unlimited)(new Limits(this)),
     Some(attempts)

@@ -37,6 +37,12 @@ private[async] sealed class InFlightElement[IN, OUT](
   var line: KeyLine[IN, OUT] = _
   var permit: Permit = _
 
+  /** The amounts that its limits charge before it begins, or null. */
+  var charges: Array[Double] = _
+
+  /** Attempts of those made that ended in a pause of the whole limit. */
+  var pauses: Int = 0
+
   /** True if it is called in place of the elements that share the call, and is not in the queue. */
   def isCarrier: Boolean = (share ne null) && (share.carrier eq this)
 

@@ -5,6 +5,7 @@ import java.util.concurrent.ThreadLocalRandom
 import scala.util.control.NonFatal
 
 import io.pillarbox.api.{NotRetryable, RetryAfter}
+import io.pillarbox.async.gate.CallGate
 import io.pillarbox.async.retry.FutureWrappers
 
 /** Sends a call on again, after a delay, if an attempt has failed. It waits here. Mailbox thread only. */
@@ -12,20 +13,27 @@ private[async] final class Retries[IN, OUT](way: CallWay[IN, OUT]) extends Stage
   import Retries._
 
   private val retry = way.options.retry
+  private val hasGate = way.options.gate ne CallGate.Unlimited
   private var waiting = 0
 
   override def enter(call: Call): Unit = goOn(call)
 
-  /** Retries unless the total deadline has passed, or it is a shared call that no element waits for. */
+  /**
+   * Retries unless the total deadline has passed, or it is a shared call that no element waits for. A pause of
+   * the whole limit is no attempt.
+   */
   override def ended(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
     val isAwaited = !call.isCarrier || !call.share.sharers.isEmpty
-    val mayRetry = retry.canRetry(call.attempts) && !call.isOverdue && isAwaited
-    !(attempt.isFailure && mayRetry && retries(call, attempt))
+    !(attempt.isFailure && !call.isOverdue && isAwaited && retries(call, attempt))
   }
 
   private def retries(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
     val cause = FutureWrappers.unwrapped(attempt.error)
-    !cause.isInstanceOf[NotRetryable] && retry.retryOnException(cause) && backOffAfter(call, attempt, cause)
+    val isPause = hasGate && Retries.pausesAll(cause)
+    if (isPause) call.pauses += 1
+    val isWorthIt = isPause || (retry.canRetry(call.attempts - call.pauses) &&
+      !cause.isInstanceOf[NotRetryable] && retry.retryOnException(cause))
+    isWorthIt && backOffAfter(call, attempt, cause)
   }
 
   /** Backs off; an exception that can't say when to come back fails the call itself. */
@@ -77,8 +85,14 @@ private[async] final class Retries[IN, OUT](way: CallWay[IN, OUT]) extends Stage
   override def inputPauses(): Boolean = waiting == 0
 }
 
-private object Retries {
+private[async] object Retries {
 
   /** A day; longer ones count as this. */
   private final val LongestBackOffMs = 86400000L
+
+  /** True if the whole limit is to wait. */
+  def pausesAll(cause: Throwable): Boolean = cause match {
+    case own: RetryAfter => own.all
+    case _ => false
+  }
 }

@@ -1,6 +1,5 @@
 package io.pillarbox.spark.async
 
-import io.pillarbox.async.gate.CallGate
 import io.pillarbox.async.journal.CallKey
 import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy}
 import io.pillarbox.async.{AsyncOptions, Batching, Keyed}
@@ -10,7 +9,7 @@ import io.pillarbox.spark.task.FailedCalls
 import io.pillarbox.spark.worker.SessionStart
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{BoundReference, UnsafeProjection}
+import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, UnsafeProjection}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.pillarbox.{SourceContext, SparkAdapter}
 import org.apache.spark.sql.types.StructType
@@ -40,13 +39,13 @@ private[pillarbox] final case class CallColumns(
  * The data that all calls of one job, or of one streaming query, share.
  *
  * @param scope the prefix of the ids of calls
- * @param limitKey names what the operator's limits count, for tasks that share them
+ * @param limitKeys name what each of the operator's limits counts, for tasks that share it
  * @param journal the folder in which answers are kept, if they are
  * @param part the number of the partition, or of the slot
  */
 private[pillarbox] final case class CallSite(
     scope: String,
-    limitKey: String,
+    limitKeys: Seq[String],
     journal: Option[JournalFolder],
     part: Int = 0
 ) {
@@ -66,6 +65,7 @@ private[pillarbox] final case class ArrowSettings(
  * The description of an async I/O operator for its tasks, made on the driver and sent to them.
  *
  * @param text how errors show values
+ * @param estimates the amounts that limits charge a row with, of those that have an expression, in their order
  */
 private[pillarbox] final case class AsyncIOTaskSpec(
     spec: AsyncIOSpec,
@@ -74,7 +74,8 @@ private[pillarbox] final case class AsyncIOTaskSpec(
     site: CallSite,
     arrow: ArrowSettings,
     text: PythonText,
-    metrics: Map[String, SQLMetric]
+    metrics: Map[String, SQLMetric],
+    estimates: Seq[Expression] = Nil
 ) {
 
   /** The columns that the function is given. */
@@ -119,7 +120,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
   }
 
   def options(
-      gate: CallGate,
+      held: HeldGate,
       answers: Option[TaskJournal],
       failed: FailedCalls
   ): AsyncOptions[InternalRow, InternalRow] = {
@@ -131,7 +132,8 @@ private[pillarbox] final case class AsyncIOTaskSpec(
       spec.attemptTimeoutMs,
       retryStrategy,
       new RowFailurePolicy(spec, row => text.row(view(row), inputSchema), failed),
-      gate,
+      held.gate,
+      held.charges(spec.operator, estimates),
       lookAhead,
       spec.batch.map(batch => Batching(batch.rows, batch.waitMs)),
       spec.maxWaiting,
@@ -155,8 +157,8 @@ private[pillarbox] final case class AsyncIOTaskSpec(
   def lookAhead: Int =
     if (
       spec.form == "jvm" || spec.ordered ||
-      Seq(spec.carryOver, site.journal, spec.limit, spec.callsPerKey, spec.batch)
-        .exists(_.isDefined)
+      spec.limits.nonEmpty ||
+      Seq(spec.carryOver, site.journal, spec.callsPerKey, spec.batch).exists(_.isDefined)
     ) 0
     else math.min(spec.capacity / AsyncIOTaskSpec.LookAheadShare, AsyncIOTaskSpec.MostLookAhead)
 

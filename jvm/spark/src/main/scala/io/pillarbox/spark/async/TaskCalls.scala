@@ -2,7 +2,6 @@ package io.pillarbox.spark.async
 
 import io.pillarbox.api.AsyncFunction
 import io.pillarbox.async.AsyncWaitOperator
-import io.pillarbox.async.gate.CallGate
 import io.pillarbox.spark.async.python.{PythonAsyncFunction, PythonChannel}
 import io.pillarbox.spark.task.UserClasses
 import org.apache.spark.TaskContext
@@ -15,13 +14,11 @@ private sealed abstract class TaskCalls(task: AsyncIOTaskSpec) {
 
   def function: AsyncFunction[InternalRow, InternalRow]
 
-  protected def held: HeldGate
+  /** The limits that a call passes before it starts. */
+  def held: HeldGate
 
   /** The answers that need no call. */
   val answers: Option[TaskJournal] = task.site.journal.map(new TaskJournal(task, _))
-
-  /** The gate that a call passes before it starts. */
-  final def gate: CallGate = held.gate
 
   /** The calls that the limit allows this task at a time now; 0 without a limit. */
   def limitShare: Long = held.limitShare
@@ -59,7 +56,7 @@ private object TaskCalls {
       task.columns.results,
       task.inputView()
     )
-    override protected val held: HeldGate = ExecutorGates.ofProcess.hold(task.site.limitKey, task.spec.limit)
+    override val held: HeldGate = ExecutorGates.ofProcess.hold(task)
     override def connect(operator: AsyncWaitOperator[InternalRow, InternalRow]): Unit = ()
     override def abort(): Unit = ()
   }
@@ -71,7 +68,7 @@ private object TaskCalls {
       fatal: Throwable => Unit
   ) extends TaskCalls(task) {
     private val settings = task.channelSettings(python, context)
-    override protected val held: HeldGate = ExecutorGates.ofProcess.hold(task.site.limitKey, task.spec.limit)
+    override val held: HeldGate = ExecutorGates.ofProcess.hold(task)
     private val noMatch = new GenericInternalRow(task.columns.results.length)
 
     override val function: PythonAsyncFunction =

@@ -1,7 +1,7 @@
 package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec, CallColumns}
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, UnaryNode}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 
@@ -15,6 +15,7 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils
  * @param keys the child's columns that name a call; none where calls have no keys
  * @param by the columns within whose values an order is kept
  * @param results the columns that it adds
+ * @param estimates the amounts that limits charge a row with, of those that have an expression
  */
 private[pillarbox] final case class AsyncIO(
     spec: AsyncIOSpec,
@@ -23,6 +24,7 @@ private[pillarbox] final case class AsyncIO(
     keys: Seq[Attribute],
     by: Seq[Attribute],
     results: Seq[Attribute],
+    estimates: Seq[Expression],
     child: LogicalPlan
 ) extends UnaryNode {
 
@@ -50,7 +52,8 @@ private[pillarbox] final case class AsyncIO(
 
   override def producedAttributes: AttributeSet = AttributeSet(results)
 
-  override def references: AttributeSet = AttributeSet(inputs ++ keys ++ by)
+  override def references: AttributeSet =
+    AttributeSet(inputs ++ keys ++ by) ++ AttributeSet.fromAttributeSets(estimates.map(_.references))
 
   override protected def stringArgs: Iterator[Any] = spec.summary.iterator
 
