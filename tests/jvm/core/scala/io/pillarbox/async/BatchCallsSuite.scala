@@ -121,7 +121,7 @@ class BatchCallsSuite extends AnyFunSuite {
     assert(h.groups.size == 1, "both groups wait for the next permit")
     h.advanceTo(100)
     assert(h.emitted.size == 2)
-    clock.advance(1000)
+    clock.advance(1100)
     h.runMail()
     assert(h.groups.last == Seq("c"))
     h.fail("c")

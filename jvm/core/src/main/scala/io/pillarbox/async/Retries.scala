@@ -43,7 +43,8 @@ private[async] final class Retries[IN, OUT](way: CallWay[IN, OUT]) extends Stage
     catch { case NonFatal(problem) => attempt.fail(problem) }
     if (delayMs >= 0) {
       way.options.onFailure.onRetry(call.input, call.attempts, cause)
-      backOff(call, delayMs, startOf(attempt.group, delayMs))
+      val isAsked = cause.isInstanceOf[RetryAfter]
+      backOff(call, delayMs, startOf(if (isAsked) null else attempt.group, delayMs))
     }
     delayMs >= 0
   }
@@ -58,7 +59,7 @@ private[async] final class Retries[IN, OUT](way: CallWay[IN, OUT]) extends Stage
 
   /**
    * Counts the wait from now, or from when the first of its group failed: answers of a group are not taken at
-   * one time. A wait is a tenth shorter at most.
+   * one time. A wait is a tenth shorter at most, and one that was asked for is none shorter.
    */
   private def startOf(group: CallGroup[IN, OUT], delayMs: Long): Long = {
     val now = way.time.nanoTime
