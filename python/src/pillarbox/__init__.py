@@ -19,6 +19,7 @@ from ._base.spark_versions import require_supported
 require_supported()  # first, since another PySpark may fail in the imports below
 
 from ._async.calls import Call, call_id, current_call
+from ._async.limit_headers import limit_from
 from ._async.function import AsyncFunction, AsyncOpenContext
 from ._base.functions import JvmFunction
 from ._driver.async_io import async_io
@@ -128,6 +129,7 @@ __all__ = [
     "configure",
     "current_call",
     "failure_of",
+    "limit_from",
     "main_output",
     "process_keyed",
     "process_keyed_arrow",
