@@ -166,11 +166,11 @@ def test_what_headers_say_is_left_is_what_begins(spark: SparkSession, log: CallL
 
     df = spark.range(0, 60, 1, 1).transform(
         pb.async_io, call, returns="same long", capacity=2,
-        limit=pb.Limit(per_second=30, unit="tokens", estimate=1),
+        limit=pb.Limit(per_minute=1800, unit="tokens", estimate=1),
     )  # fmt: skip
     assert len(df.collect()) == 60
     (told,) = (record["at"] for record in log.events("told"))
-    waited = [at for at in starts(log) if told + 0.3 < at < told + 0.95]
+    waited = [at for at in starts(log) if told + 0.6 < at < told + 1.4]
     assert not waited
 
 

@@ -19,8 +19,8 @@ from ._base.spark_versions import require_supported
 require_supported()  # first, since another PySpark may fail in the imports below
 
 from ._async.calls import Call, call_id, current_call
-from ._async.limit_headers import limit_from
 from ._async.function import AsyncFunction, AsyncOpenContext
+from ._async.limit_headers import limit_from
 from ._base.functions import JvmFunction
 from ._driver.async_io import async_io
 from ._driver.async_udf import AsyncUdf, async_udf

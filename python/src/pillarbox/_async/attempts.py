@@ -164,9 +164,8 @@ class Attempts(ABC, Generic[E]):
         if told.unit == PAUSE or (told.unit == OF_CALLS and told.remaining < 1):
             self._pause(told.reset_s)
 
-    @abstractmethod
-    def _pause(self, delay_s: float) -> None:
-        """Let no call begin for so long."""
+    def _pause(self, delay_s: float) -> None:  # noqa: B027
+        """Let no call begin for so long, where there are limits."""
 
     def failed(self, element_id: int, attempt: int, failure: Failure) -> None:
         """Called by the runner when an attempt has failed; ``retry`` may allow another one."""

@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from .._base.failures import Failure, message_of
 from .._async.calls import Told
+from .._base.failures import Failure, message_of
 from ..errors import PillarboxError, error
 from . import accumulators
 
