@@ -30,7 +30,7 @@ class AttemptedCall:
         self.row = row
         self.attempt = 0
         self.attempt_started = 0.0
-        self.started = 0.0
+        self.started = -1.0
         self.elapsed_ms = 0
         self.done = False
         self.answer: Any = None
@@ -132,7 +132,7 @@ class Attempts(ABC, Generic[E]):
     def _note_attempt(self, element: E) -> None:
         element.attempt += 1
         element.attempt_started = self._loop.time()
-        if not element.started:
+        if element.started < 0:
             element.started = element.attempt_started
             if self._total_s:
                 element.deadline = self._later(self._total_s, self._on_deadline, element)
@@ -164,7 +164,7 @@ class Attempts(ABC, Generic[E]):
         if told.unit == PAUSE or (told.unit == OF_CALLS and told.remaining < 1):
             self._pause(told.reset_s)
 
-    def _pause(self, delay_s: float) -> None:  # noqa: B027
+    def _pause(self, delay_s: float) -> None:
         """Let no call begin for so long, where there are limits."""
 
     def failed(self, element_id: int, attempt: int, failure: Failure) -> None:
