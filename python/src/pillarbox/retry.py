@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-import random
 import re
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
@@ -136,9 +135,11 @@ class Retry:
 
     The n-th retry waits ``backoff * multiplier ** (n - 1)``, at most ``max_backoff``, moved at
     random by at most ``jitter`` up or down, or as long as the header Retry-After says that the
-    exception or its ``response`` carries. The predicates are plain functions of one argument.
-    They run in the Python worker, on the event loop, and must not block. What one raises is the
-    row's failure, which is not retried.
+    exception or its ``response`` carries. Rows that were called together, by ``batch_size``, and
+    failed wait equally long, and are called together again.
+
+    The predicates are plain functions of one argument. They run in the Python worker, on the event
+    loop, and must not block. What one raises is the row's failure, which is not retried.
 
     Parameters
     ----------
@@ -186,15 +187,18 @@ class Retry:
         if self.if_result is not None:
             _check_predicate("retry.if_result", self.if_result, "lambda result: result is None")
 
-    def _backoff_s(self, retry: int) -> float:
-        """Return the delay in seconds before the ``retry``-th retry (from 1), jitter included."""
+    def _backoff_s(self, retry: int, draw: float) -> float:
+        """Return the delay in seconds before the ``retry``-th retry (from 1), jitter included.
+
+        ``draw`` is a random number from 0 until 1: rows that have the same come back together.
+        """
         spec = self._to_spec()
         try:
             delay = spec["backoff_ms"] * float(self.multiplier) ** (retry - 1)
         except OverflowError:
             delay = math.inf
         capped = min(delay, spec["max_backoff_ms"]) / 1000
-        return float(capped * (1 + self.jitter * random.uniform(-1, 1)))
+        return float(capped * (1 + self.jitter * (2 * draw - 1)))
 
     def _to_spec(self) -> dict[str, Any]:
         """Return the part that the operator needs, as JSON-able values; durations in ms."""

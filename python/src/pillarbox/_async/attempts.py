@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
@@ -17,19 +18,24 @@ from .failed_calls import FailedCalls
 from .options import AsyncOptions
 from .runner import CallRunner
 
+_LONG_S, _LOOK_S = 60, 5  # the seconds after which a call is long, and between two looks
+
 
 class AttemptedCall:
     """One row that is called for, in one or several attempts."""
 
-    __slots__ = ("answer", "attempt", "attempt_started", "attempt_timer", "deadline", "done",
-                 "elapsed_ms", "failure", "id", "retry_timer", "row", "started",
-                 "usage")  # fmt: skip
+    __slots__ = ("answer", "attempt", "attempt_started", "attempt_timer", "calls", "deadline",
+                 "done", "draw", "elapsed_ms", "failure", "id", "retry_timer", "row", "started",
+                 "told", "usage")  # fmt: skip
 
     def __init__(self, element_id: int, row: Any) -> None:
         self.id = element_id
         self.row = row
         self.attempt = 0
         self.attempt_started = 0.0
+        self.draw = 0.0
+        self.calls = False
+        self.told = 0
         self.started = -1.0
         self.elapsed_ms = 0
         self.done = False
@@ -39,6 +45,10 @@ class AttemptedCall:
         self.deadline: asyncio.TimerHandle | None = None
         self.attempt_timer: asyncio.TimerHandle | None = None
         self.retry_timer: asyncio.TimerHandle | None = None
+
+    def is_long(self, latest: float) -> bool:
+        """Return True if its attempt is under way since ``latest``, and nobody was told of it."""
+        return self.calls and self.told != self.attempt and self.attempt_started <= latest
 
     def error_values(self, failure: Failure, prefix: str) -> dict[str, Any]:
         """Return the fields of the error column; the call's id begins with ``prefix``."""
@@ -73,6 +83,7 @@ class Attempts(ABC, Generic[E]):
         self._in_flight: dict[int, E] = {}
         self._backing_off = 0
         self._filling = self._paused = False
+        self._look: asyncio.TimerHandle | None = None
 
     @abstractmethod
     def _may_start(self) -> bool:
@@ -88,7 +99,7 @@ class Attempts(ABC, Generic[E]):
 
     @abstractmethod
     def _request(self, element: E) -> None:
-        """Start another attempt with ``_note_attempt`` and a call of the runner."""
+        """Start another attempt with ``_note_attempts`` and a call of the runner."""
 
     @abstractmethod
     def _ended(self, element: E) -> None:
@@ -127,10 +138,33 @@ class Attempts(ABC, Generic[E]):
 
     def _begin(self, element: E) -> None:
         self._in_flight[element.id] = element
+        if self._look is None and self.failed_calls is not None:
+            self._look = self._later(_LOOK_S, self._look_for_long)
         self._request(element)
+
+    def _look_for_long(self) -> None:
+        """Tell of calls that have come to last for a minute without an answer."""
+        self._look = self._later(_LOOK_S, self._look_for_long) if self._in_flight else None
+        latest = self._loop.time() - _LONG_S
+        calls = [one for one in self._in_flight.values() if one.is_long(latest)]
+        for one in calls:
+            one.told = one.attempt
+        if calls and self.failed_calls is not None:
+            first = min(calls, key=lambda one: one.attempt_started)
+            seconds = int(self._loop.time() - first.attempt_started)
+            call_id = f"{self.runner.site.prefix}-{first.id}"
+            self.failed_calls.long(call_id, first.attempt, first.row, seconds, len(calls) - 1)
+
+    def _note_attempts(self, *elements: E) -> None:
+        """Note that one call is made for all ``elements``: if it fails, they come back together."""
+        draw = random.random()
+        for element in elements:
+            element.draw = draw
+            self._note_attempt(element)
 
     def _note_attempt(self, element: E) -> None:
         element.attempt += 1
+        element.calls = True
         element.attempt_started = self._loop.time()
         if element.started < 0:
             element.started = element.attempt_started
@@ -142,6 +176,7 @@ class Attempts(ABC, Generic[E]):
 
     def _attempt_over(self, element: E) -> None:
         """Called when the current attempt, if there is one, has ended."""
+        element.calls = False
         if element.attempt_timer is not None:
             element.attempt_timer.cancel()
 
@@ -186,7 +221,7 @@ class Attempts(ABC, Generic[E]):
             delay = failure.retry_after_ms / 1000
         else:
             assert retry is not None
-            delay = retry._backoff_s(element.attempt)
+            delay = retry._backoff_s(element.attempt, element.draw)
         self._backing_off += 1
         element.retry_timer = self._later(delay, self._retry, element)
 

@@ -216,7 +216,7 @@ class AsyncOperator(Attempts[Element]):
         self._limit.begin(self._loop.time())
         for element in elements:
             element.call = call
-            self._note_attempt(element)
+        self._note_attempts(*elements)
 
     def _attempt_over(self, element: Element) -> None:
         """End the call with the last of its elements."""

@@ -39,6 +39,12 @@ private[pillarbox] final class AsyncMetrics(val units: UsageUnits = UsageUnits.N
   /** The largest `inFlight` so far. */
   var inFlightMax: Int = 0
 
+  /** The age of the oldest attempt without an answer, in ms, when it was last looked for; 0 for none. */
+  @volatile var oldestCallMs: Long = 0L
+
+  /** Those in flight that had no attempt under way when calls were last looked at. */
+  @volatile var waiting: Int = 0
+
   /** Nanoseconds for which an element had to wait for room. */
   def capacityWaitNanos: Long = capacityWait.totalNanos
 

@@ -33,7 +33,7 @@ private[async] final class Attempts[IN, OUT](way: CallWay[IN, OUT]) extends Stag
     group.members.forEach { call =>
       call.at = this
       inputs.add(call.input)
-      futures.add(begin(call, new Attempt(inbox, call, call.nextAttempt, permit))): Unit
+      futures.add(begin(call, new Attempt(inbox, call, call.nextAttempt, permit, group))): Unit
     }
     try function.asInstanceOf[BatchAsyncFunction[IN, OUT]].asyncInvokeBatch(inputs, futures)
     catch { case NonFatal(error) => futures.forEach(_.completeExceptionally(error)) }

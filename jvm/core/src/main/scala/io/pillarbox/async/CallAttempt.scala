@@ -19,12 +19,14 @@ import io.pillarbox.async.retry.FutureWrappers
  * that it is free the moment the call ends, also while the mailbox thread is busy elsewhere.
  *
  * @param permit the permit that this attempt gives back at its end, or null
+ * @param group the elements that are called together with this one, or null
  */
 private[async] final class CallAttempt[IN, OUT](
     inbox: CompletionInbox,
     val element: InFlightElement[IN, OUT],
     override val attempt: Int,
-    permit: Permit
+    permit: Permit,
+    val group: CallGroup[IN, OUT] = null
 ) extends AtomicReference[AnyRef]
     with ElementFuture[OUT] {
   import CallAttempt._
@@ -38,6 +40,9 @@ private[async] final class CallAttempt[IN, OUT](
 
   /** True if its answer is the function's replacement for one that did not come. Mailbox thread. */
   var isStandIn: Boolean = false
+
+  /** True if somebody was told that it takes long. Mailbox thread. */
+  var isTold: Boolean = false
 
   /** The reason why no answer counts as the service's any more; null while one does. */
   @volatile var overdue: Throwable = _

@@ -1,5 +1,7 @@
 package io.pillarbox.async
 
+import java.util.concurrent.ThreadLocalRandom
+
 import io.pillarbox.async.gate.Permit
 import io.pillarbox.async.journal.CallKey
 import io.pillarbox.async.queue.{AsyncOutput, StreamElementQueueEntry}
@@ -123,7 +125,20 @@ private[async] object InFlightElement {
  */
 private[async] final class CallGroup[IN, OUT](way: CallWay[IN, OUT])
     extends InFlightElement[IN, OUT](way, -1L, null.asInstanceOf[IN], AsyncOutput.NoTimestamp) {
+  import InFlightElement.Never
+
   val members = new java.util.ArrayList[InFlightElement[IN, OUT]]
+
+  /** The random number of the members' back-offs: those that fail together come back together. */
+  lazy val draw: Double = ThreadLocalRandom.current().nextDouble()
+
+  private var firstFailure = Never
+
+  /** The moment of `nanoTime` at which the first of them failed: `now` for that one. */
+  def failedAt(now: Long): Long = {
+    if (firstFailure == Never) firstFailure = now
+    firstFailure
+  }
 
   /** Drops the members that need no attempt any more; true if any is left. */
   override def isWanted: Boolean = {

@@ -10,6 +10,8 @@ private[pillarbox] object AsyncIOMetrics {
   val JournalHits = "numJournalHits"
   val InFlight = "inFlight"
   val InFlightMax = "inFlightMax"
+  val Waiting = "waiting"
+  val OldestCall = "oldestCall"
   val Retries = "retries"
   val Timeouts = "timeouts"
   val Errors = "errors"
@@ -41,6 +43,8 @@ private[pillarbox] object AsyncIOMetrics {
     JournalHits -> SQLMetrics.createMetric(sc, "answers from the journal"),
     InFlight -> SQLMetrics.createMetric(sc, "calls in flight"),
     InFlightMax -> SQLMetrics.createAverageMetric(sc, "calls in flight, most in a task"),
+    Waiting -> SQLMetrics.createMetric(sc, "calls waiting"),
+    OldestCall -> SQLMetrics.createAverageMetric(sc, "oldest call in flight (ms)"),
     Retries -> SQLMetrics.createMetric(sc, "retries"),
     Timeouts -> SQLMetrics.createMetric(sc, "timeouts"),
     Errors -> SQLMetrics.createMetric(sc, "errors"),

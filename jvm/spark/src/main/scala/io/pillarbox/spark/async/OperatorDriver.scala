@@ -43,9 +43,8 @@ private final class OperatorDriver(
   private val progress = TaskProgress.of(task, context, async.metrics)
 
   /** Opens the function: starts the Python worker, opens its resource. Blocks. */
-  def open(): Unit = {
-    translating(operator.open())
-    async.eachSecond { () =>
+  def open(): Unit = translating {
+    async.open { () =>
       publish()
       progress.foreach(_.report())
     }

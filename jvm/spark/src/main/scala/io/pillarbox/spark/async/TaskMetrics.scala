@@ -33,7 +33,11 @@ private[async] object TaskMetrics {
         "errors" -> (() => calls.errors),
         "journalHits" -> (() => calls.journalHits)
       ),
-      Seq("callsInFlight" -> (() => calls.inFlight.toLong))
+      Seq(
+        "callsInFlight" -> (() => calls.inFlight.toLong),
+        "callsWaiting" -> (() => calls.waiting.toLong)
+      ),
+      Seq("oldestCallMs" -> (() => calls.oldestCallMs))
     )
   }
 
@@ -48,6 +52,8 @@ private[async] object TaskMetrics {
     val now = (Counts.map { case (name, of) => name -> of(calls) } ++ used).toMap
     now.foreach { case (name, count) => sql(name) += count - before.getOrElse(name, 0L) }
     sql.get(InFlight).foreach(_.set(calls.inFlight.toLong))
+    sql(Waiting).set(calls.waiting.toLong)
+    sql(OldestCall).set(calls.oldestCallMs.toDouble)
     sql(InFlightMax).set(calls.inFlightMax.toDouble)
     sql(LatencyMean).set(calls.callLatencyMean / NanosPerMs)
     sql(LatencyP99).set(calls.callLatency.getSnapshot.get99thPercentile / NanosPerMs)

@@ -143,7 +143,7 @@ private[carry] final class CarrySlot(
 
   private def run(): Unit = {
     try {
-      operator.open()
+      async.open(() => ())
       operator.restore(start.notAfter(clock.nowMs).elements)
       opened.complete(null)
       action.processor.runMailboxLoop()

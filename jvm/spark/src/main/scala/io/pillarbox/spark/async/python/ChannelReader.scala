@@ -66,9 +66,10 @@ private[python] final class ChannelReader(
       val attempt = frame.body.getInt
       val flags = frame.body.get()
       val retryAfter = frame.body.getLong
-      function.onFailure(id, attempt, ChannelReader.failure(frame, flags.toInt, retryAfter))
+      function.addFailure(id, attempt, ChannelReader.failure(frame, flags.toInt, retryAfter))
       i += 1
     }
+    function.handOver()
   }
 }
 

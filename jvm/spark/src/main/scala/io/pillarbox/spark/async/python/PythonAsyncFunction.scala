@@ -127,6 +127,15 @@ private[pillarbox] final class PythonAsyncFunction(
     if (future != null) future.completeExceptionally(failure)
   }
 
+  /** Takes the failure of one call of several, which go on together with `handOver`. Reader thread. */
+  def addFailure(elementId: Long, attempt: Int, failure: PythonCallException): Unit = {
+    val future = take(elementId, attempt)
+    if (future != null) batch.completeExceptionally(future, failure)
+  }
+
+  /** Ends a frame of failures. Reader thread. */
+  def handOver(): Unit = batch.flush()
+
   /** Takes the reason why the worker can't go on, which is the last that comes. Any thread. */
   def onFatal(cause: Throwable): Unit = fatal(cause)
 

@@ -111,6 +111,13 @@ object DriverMessages {
       .orElse(Option(task.getLocalProperty(SQLExecution.EXECUTION_ROOT_ID_KEY)))
       .getOrElse("")
 
+  /** Names the same, another one for each start of a streaming query, in all applications. */
+  def startOf(task: TaskContext): String = {
+    val group = task.getLocalProperty("spark.jobGroup.id")
+    val application = Option(SparkEnv.get).fold("")(_.conf.get("spark.app.id", ""))
+    s"$application ${runOf(task)} $group"
+  }
+
   /** Reports the first failure of its kind in a task. On an executor. Any thread. */
   def firstFailure(run: String, operator: String, kind: String, text: String): Unit =
     tell((First, run, operator, kind, text))

@@ -172,6 +172,7 @@ private object OperatorsListener {
   /** The metrics of which the last value counts, not the sum over micro-batches. */
   val Levels: Set[String] = Set(
     "calls in flight",
+    "calls waiting",
     "number of total state rows",
     "memory used by state",
     "bytes of state in local files",

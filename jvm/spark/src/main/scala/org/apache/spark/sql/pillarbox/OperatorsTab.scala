@@ -121,12 +121,13 @@ private final class PartitionsPage(tab: OperatorsTab, store: KVStore) extends We
 /** A column of both tables, made of the first of these metrics that the operator has. */
 private final case class Column(title: String, metrics: String*) {
 
-  /** The figure over the partitions: their sum, or their mean where the metric is an average. */
+  /** The figure over the partitions: their sum, or their mean or most where the metric is an average. */
   def of(operator: OperatorFigures): String =
     metrics.find(operator.metrics.contains(_)).fold("") { metric =>
       val values = operator.valuesOf(metric)
       operator.typeOf(metric) match {
         case "average" if values.isEmpty => ""
+        case "average" if Column.Most(metric) => f"${values.foldLeft(0L)(math.max) / 10}%,d"
         case "average" => f"${values.sum / 10.0 / values.length}%.1f"
         case "timing" => UIUtils.formatDuration(values.sum)
         case "nsTiming" => UIUtils.formatDuration(values.sum / 1000000L)
@@ -139,6 +140,9 @@ private final case class Column(title: String, metrics: String*) {
 private object Column {
   private val Rows = Column("Rows out", "number of output rows")
 
+  /** Of these averages the largest is shown. */
+  private val Most = Set("calls in flight, most in a task", "oldest call in flight (ms)")
+
   val OfCalls: Seq[Column] = Seq(
     Rows,
     Column("Calls", "calls"),
@@ -147,7 +151,9 @@ private object Column {
     Column("Errors", "errors"),
     Column("From the journal", "answers from the journal", "number of answers from the journal"),
     Column("In flight", "calls in flight", "number of calls in flight at the end of the micro-batch"),
+    Column("Waiting", "calls waiting"),
     Column("Most in flight in a task", "calls in flight, most in a task"),
+    Column("Oldest call (ms)", "oldest call in flight (ms)"),
     Column("Latency mean (ms)", "call latency mean (ms)"),
     Column("Latency p99 (ms)", "call latency p99 (ms)"),
     Column("Waited for capacity", "time waiting for capacity")
