@@ -25,6 +25,8 @@ from ._base.functions import JvmFunction
 from ._driver.async_io import async_io
 from ._driver.async_udf import AsyncUdf, async_udf
 from ._driver.configure import configure
+from ._driver.estimate import Estimate, estimate
+from ._driver.failed import failed, succeeded
 from ._driver.failure_of import failure_of
 from ._driver.process_keyed import (
     main_output,
@@ -38,6 +40,7 @@ from ._driver.read_offsets import read_offsets
 from ._driver.read_state import read_state
 from ._driver.scan import scan
 from ._driver.tagged_union import tagged_union
+from ._driver.usage import usage
 from ._keyed.aggregate import AggregateFunction
 from ._keyed.arrow import ArrowContext, ArrowState
 from ._keyed.function import (
@@ -97,6 +100,7 @@ __all__ = [
     "Context",
     "EngineUnavailable",
     "ErrorColumn",
+    "Estimate",
     "InvalidFunction",
     "InvalidOption",
     "InvalidSchema",
@@ -128,6 +132,8 @@ __all__ = [
     "call_id",
     "configure",
     "current_call",
+    "estimate",
+    "failed",
     "failure_of",
     "limit_from",
     "main_output",
@@ -139,8 +145,10 @@ __all__ = [
     "read_state",
     "scan",
     "side_output",
+    "succeeded",
     "tagged_union",
     "transient",
+    "usage",
 ]
 
 _MODULES = ("columns", "testing")

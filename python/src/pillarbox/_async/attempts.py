@@ -46,6 +46,19 @@ class AttemptedCall:
         self.attempt_timer: asyncio.TimerHandle | None = None
         self.retry_timer: asyncio.TimerHandle | None = None
 
+    def call_values(self, prefix: str, is_first: bool) -> dict[str, Any]:
+        """Return the fields of the call column for the first of a call's rows, or another one.
+
+        The call's id begins with ``prefix``. ``CallColumn.scala`` makes the same.
+        """
+        return {
+            "call_id": f"{prefix}-{self.id}",
+            "attempts": self.attempt if is_first else 0,
+            "elapsed_ms": self.elapsed_ms,
+            "from_journal": False,
+            "usage": [(u, n) for u, n in self.usage.items() if is_first and n > 0],
+        }
+
     def is_long(self, latest: float) -> bool:
         """Return True if its attempt is under way since ``latest``, and nobody was told of it."""
         return self.calls and self.told != self.attempt and self.attempt_started <= latest
