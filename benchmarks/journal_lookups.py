@@ -35,9 +35,17 @@ COLUMNS = [
     ("open", "to open", "{:,.1f} s"),
     ("heap", "heap", "{:,.0f} MB"),
 ]
+CONTESTANTS = {
+    "segments": "segments, with a heap of 4 GB",
+    "small": "segments, with a heap of 1 GB",
+    "parquet": "Parquet",
+    "sqlite": "SQLite",
+}
 LOOKUPS = [
     ("segments", "written", "segments, in the order of writing"),
     ("segments", "random", "segments, in random order"),
+    ("small", "written", "segments with a heap of 1 GB, in the order of writing"),
+    ("small", "random", "segments with a heap of 1 GB, in random order"),
     ("parquet", "all", "Parquet, all at a time, sorted"),
     ("parquet", "thousand", "Parquet, a thousand at a time"),
     ("parquet", "one", "Parquet, one at a time"),
@@ -80,16 +88,17 @@ def arguments() -> argparse.Namespace:
 
 
 def measured(class_path: str, place: Path, options: argparse.Namespace) -> dict[str, list[Figures]]:
-    def java(answers: int, folder: Path, what: str) -> Figures:
-        command = ["java", "-Xmx4g", "-cp", class_path, "JournalLookups", str(answers)]
+    def java(answers: int, folder: Path, what: str, heap: str = "4g") -> Figures:
+        command = ["java", f"-Xmx{heap}", "-cp", class_path, "JournalLookups", str(answers)]
         done = subprocess.run([*command, str(folder), what], check=True, stdout=subprocess.PIPE)
         lines = (line.split() for line in done.stdout.decode().splitlines())
         return {name: float(value) for name, value in lines}
 
     half = options.answers // 2
     contestants: dict[str, Callable[[], Figures]] = {
-        "half": lambda: java(half, place / "half", "segments"),
+        "half": lambda: java(half, place / "half", "segments", "1g"),
         "segments": lambda: java(options.answers, place / "whole", "segments"),
+        "small": lambda: java(options.answers, place / "whole", "segments", "1g"),
         "parquet": lambda: java(options.answers, place / "whole", "parquet"),
         "sqlite": lambda: sqlite(options.answers, place / "answers.db"),
     }
@@ -110,6 +119,7 @@ def sqlite(answers: int, file: Path) -> Figures:
     is_new = not file.exists()
     start = time.perf_counter()
     database = sqlite3.connect(file)
+    database.execute("pragma cache_size = -1000000")
     if is_new:
         database.execute(
             "create table answers (call blob primary key, at int, key blob, answer blob) "
@@ -138,12 +148,12 @@ def median(runs: list[Figures], figure: str) -> float:
 def sizes(runs: dict[str, list[Figures]], answers: int) -> str:
     head = " | ".join(told for _, told, _ in COLUMNS)
     lines = [f"## {answers:,} answers\n", f"| | {head} |", "|---|" + "--:|" * len(COLUMNS)]
-    for name in ("segments", "parquet", "sqlite"):
+    for name in ("segments", "small", "parquet", "sqlite"):
         cells = [
-            form.format(median(runs[name], figure)) if figure in runs[name][0] else ""
+            form.format(median(runs[name], figure)) if figure in runs[name][0] else "-"
             for figure, _, form in COLUMNS
         ]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+        lines.append(f"| {CONTESTANTS[name]} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -162,13 +172,13 @@ def lookups(runs: dict[str, list[Figures]]) -> str:
 
 
 def slope(runs: dict[str, list[Figures]], answers: int) -> str:
-    half, whole = (median(runs[name], "heap") for name in ("half", "segments"))
+    half, whole = (median(runs[name], "heap") for name in ("half", "small"))
     grown = (whole - half) / (answers / 2)
     billion = whole + grown * (1_000_000_000 - answers)
     return (
         "## Memory\n\n"
-        f"The index of {answers // 2:,} answers takes {half:,.0f} MB of heap, that of {answers:,} "
-        f"takes {whole:,.0f} MB: {grown * 1e6:,.1f} MB a million more, and by that slope "
+        f"In a heap of 1 GB the index of {answers // 2:,} answers takes {half:,.0f} MB, that of "
+        f"{answers:,} takes {whole:,.0f} MB: {grown * 1e6:,.1f} MB a million more, and by that slope "
         f"{billion:,.0f} MB for a billion."
     )
 

@@ -85,7 +85,7 @@ private[journal] final class IndexRun private (
 }
 
 private[journal] object IndexRun {
-  private final val EntrySize = 32
+  final val EntrySize = 32
   private final val BlockEntries = 128
   private final val BlockSize = EntrySize * BlockEntries
 

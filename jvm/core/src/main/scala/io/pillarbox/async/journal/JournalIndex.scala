@@ -21,11 +21,11 @@ private[journal] final class RecordAge(val ttlMs: Long, timeMs: () => Long) {
 
 /**
  * The newest records of all segments by key. The latest ones are in a table in memory. When that has its
- * largest size, they go to a sorted run on the local disk; runs of like size become one. So it takes 128 MB
- * of memory and 62 MB for a billion records, and 32 bytes of disk for each. Thread-safe.
+ * largest size, they go to a sorted run on the local disk; runs of like size become one. So beside the table
+ * it takes 62 MB of memory for a billion records, and 32 bytes of disk for each. Thread-safe.
  *
  * @param folder returns the folder on the local disk, when it is needed
- * @param mostSlots the largest size of the table in slots, a power of 2
+ * @param mostSlots the largest size of the table in slots of 32 bytes, a power of 2
  */
 private[journal] final class JournalIndex(
     age: RecordAge,
@@ -95,7 +95,12 @@ private[journal] final class JournalIndex(
 }
 
 private object JournalIndex {
-  final val MostSlots = 1 << 22
+
+  /** A table of them takes a sixth of the heap at most. */
+  private val MostSlots =
+    java.lang.Long
+      .highestOneBit(math.min(1L << 26, Runtime.getRuntime.maxMemory / (6 * IndexRun.EntrySize)))
+      .toInt
   private final val MergedRuns = 4
   private final val OffsetBits = 40
   private final val LargestOffset = (1L << OffsetBits) - 1
