@@ -178,8 +178,8 @@ def slope(runs: dict[str, list[Figures]], answers: int) -> str:
     return (
         "## Memory\n\n"
         f"In a heap of 1 GB the index of {answers // 2:,} answers takes {half:,.0f} MB, that of "
-        f"{answers:,} takes {whole:,.0f} MB: {grown * 1e6:,.1f} MB a million more, and by that slope "
-        f"{billion:,.0f} MB for a billion."
+        f"{answers:,} takes {whole:,.0f} MB: {grown * 1e6:,.1f} MB a million more, and by that "
+        f"slope {billion:,.0f} MB for a billion."
     )
 
 
