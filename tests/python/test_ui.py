@@ -105,7 +105,7 @@ def _browse_a_running_query() -> "Any":  # noqa: UP037
 
     end = time.monotonic() + 120
     tab = ""
-    while "Keyed functions" not in tab and time.monotonic() < end:
+    while not {"count", "look_up"} <= set(cells(tab, "a")) and time.monotonic() < end:
         time.sleep(1)
         tab = page("/pillarbox/")
     links = re.findall('href="[^"]*(/pillarbox/operator/[^"]*)"', tab)
