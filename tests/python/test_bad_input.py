@@ -171,6 +171,9 @@ def test_an_input_of_a_type_that_arrow_cannot_carry_is_named(df):
         ({"returns": "error string", "on_error": "column"}, "error"),
         ({"on_error": pb.ErrorColumn("id")}, "id"),
         ({"on_error": pb.ErrorColumn("y")}, "y"),
+        ({"call_column": "id"}, "id"),
+        ({"call_column": "y"}, "y"),
+        ({"call_column": "error", "on_error": "column"}, "error"),
     ],
     ids=str,
 )

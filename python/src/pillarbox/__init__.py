@@ -20,10 +20,13 @@ require_supported()  # first, since another PySpark may fail in the imports belo
 
 from ._async.calls import Call, call_id, current_call
 from ._async.function import AsyncFunction, AsyncOpenContext
+from ._async.limit_headers import limit_from
 from ._base.functions import JvmFunction
 from ._driver.async_io import async_io
 from ._driver.async_udf import AsyncUdf, async_udf
 from ._driver.configure import configure
+from ._driver.estimate import Estimate, estimate
+from ._driver.failed import failed, succeeded
 from ._driver.failure_of import failure_of
 from ._driver.process_keyed import (
     main_output,
@@ -37,6 +40,7 @@ from ._driver.read_offsets import read_offsets
 from ._driver.read_state import read_state
 from ._driver.scan import scan
 from ._driver.tagged_union import tagged_union
+from ._driver.usage import usage
 from ._keyed.aggregate import AggregateFunction
 from ._keyed.arrow import ArrowContext, ArrowState
 from ._keyed.function import (
@@ -96,6 +100,7 @@ __all__ = [
     "Context",
     "EngineUnavailable",
     "ErrorColumn",
+    "Estimate",
     "InvalidFunction",
     "InvalidOption",
     "InvalidSchema",
@@ -127,7 +132,10 @@ __all__ = [
     "call_id",
     "configure",
     "current_call",
+    "estimate",
+    "failed",
     "failure_of",
+    "limit_from",
     "main_output",
     "process_keyed",
     "process_keyed_arrow",
@@ -137,8 +145,10 @@ __all__ = [
     "read_state",
     "scan",
     "side_output",
+    "succeeded",
     "tagged_union",
     "transient",
+    "usage",
 ]
 
 _MODULES = ("columns", "testing")

@@ -49,6 +49,7 @@ def given_options(given: Mapping[str, Any]) -> AsyncOptions:
         on_error=as_on_error(given["on_error"]),
         call_key=key,
         share_calls=as_share_calls(given["share_calls"]),
+        call_column=given["call_column"],
         journal=kept,
         carry_over=as_carry_over(given["carry_over"]),
     )

@@ -41,6 +41,7 @@ class AsyncOptions:
     journal: Journal | None = None
     call_key: tuple[str, ...] | None = None
     share_calls: ShareScope | None = None
+    call_column: str | None = None
     by: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -48,6 +49,8 @@ class AsyncOptions:
         check_flag("explode", self.explode)
         check_count("capacity", self.capacity)
         check_name("name", self.name, "weather")
+        if self.call_column is not None:
+            check_name("call_column", self.call_column, "call")
         if self.batch_size is not None:
             size, most = self.batch_size.rows, f"at most capacity ({self.capacity})"
             check(size <= self.capacity, "batch_size", most, size, self.capacity)
@@ -138,6 +141,7 @@ class AsyncOptions:
             "journal_version": journal and journal.version,
             "share_calls": self.share_calls is not None,
             "share_in_query": self.share_calls == "query",
+            "call_column": self.call_column,
             "units": list(self.units),
             "blocked_loop_ms": BLOCKED_LOOP_MS,
         }

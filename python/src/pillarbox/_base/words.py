@@ -63,7 +63,7 @@ _ASYNC_IO_ONLY = _words(
     {
         "A keyed function has none; capacity bounds its calls, and pb.async_io has this option.": (
             "limit limits max_concurrency concurrency rate_limit per_key scope "
-            "adaptive batch_size call_key share_calls journal ordered explode usage"
+            "adaptive batch_size call_key share_calls journal ordered explode call_column usage"
         )
     }
 )

@@ -59,7 +59,7 @@ class AsyncHarness:
     function: as in :func:`async_io`, but no :class:`JvmFunction`.
     schema: the columns of the rows, as DDL, a StructType or a class (see :func:`async_io`).
     returns, inputs, explode, batch_size, ordered, capacity, usage, timeout, retry, on_error,
-        resource, name: as in :func:`async_io`.
+        call_column, resource, name: as in :func:`async_io`.
     limit: as in :func:`async_io`; all scopes are that of one run. No scope="key", no ``adaptive``.
     carry_over: has no effect, as on a batch DataFrame.
     by, call_key, share_calls, journal: refused; only Spark has what they need.
@@ -85,6 +85,7 @@ class AsyncHarness:
         timeout: Duration | Timeout | None = None,
         retry: int | Retry | None = None,
         on_error: OnError | ErrorColumn = "raise",
+        call_column: str | None = None,
         resource: Callable[[], Any] | None = None,
         call_key: str | Sequence[str] | None = None,
         share_calls: bool | ShareScope = False,
@@ -142,5 +143,5 @@ def _planned(
         options,
         schema,
         positions(schema, options.inputs, inputs),
-        output_schema(schema, added, options.error_column, case_sensitive=False),
+        output_schema(schema, added, options, case_sensitive=False),
     )

@@ -63,6 +63,9 @@ class ClassicDoor(Door):
         session = self._spark._jsparkSession
         return str(self._bridge().progress(session, tag, goes_on))
 
+    def _usage(self, df: DataFrame | None, query: str | None) -> str:
+        return str(self._bridge().usage(None if df is None else df._jdf, query))
+
     def analyzed_plan(self, df: DataFrame) -> str:
         return str(df._jdf.queryExecution().analyzed().treeString())
 

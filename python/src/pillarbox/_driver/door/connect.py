@@ -89,6 +89,11 @@ class ConnectDoor(Door):
     def _progress(self, tag: str, goes_on: bool) -> str:
         return str(self._rows("progress", {"progress": tag, "goes_on": goes_on})[0][0])
 
+    def _usage(self, df: DataFrame | None, query: str | None) -> str:
+        below = None if df is None else _plan(df)
+        asked = Operator("usage", {"query": query}, below)
+        return str(self._frame(asked).collect()[0][0])
+
     def analyzed_plan(self, df: DataFrame) -> str:
         remote: Any = df
         return str(remote._explain_string(extended=True)).partition("== Optimized Logical Plan ==")[

@@ -93,6 +93,16 @@ class Door(ABC):
     def _progress(self, tag: str, goes_on: bool) -> str:
         """Return the answer of the bridge's ``progress``."""
 
+    def usage(self, df: DataFrame | None, query: str | None) -> list[dict[str, Any]]:
+        """Return what the calls of operators have cost so far: those in the plan of ``df``, or of
+        the ``query`` with this id."""
+        found: list[dict[str, Any]] = json.loads(self._usage(df, query))
+        return found
+
+    @abstractmethod
+    def _usage(self, df: DataFrame | None, query: str | None) -> str:
+        """Return the answer of the bridge's ``usage``."""
+
     @abstractmethod
     def analyzed_plan(self, df: DataFrame) -> str:
         """Return the text of the analysed plan. Needs no jar."""

@@ -10,6 +10,7 @@ import io.pillarbox.mailbox.PeriodTimer
  */
 private[pillarbox] final class AsyncMetrics(val units: UsageUnits = UsageUnits.None) {
   private[async] val capacityWait = new PeriodTimer
+  private[async] val limitWait = new PeriodTimer
   private var latencySum = 0L
 
   /** Attempts started. */
@@ -26,6 +27,12 @@ private[pillarbox] final class AsyncMetrics(val units: UsageUnits = UsageUnits.N
 
   /** Elements that were answered from the journal, without a call. */
   var journalHits: Long = 0L
+
+  /** Attempts that the service refused, to be asked later. */
+  var rateLimited: Long = 0L
+
+  /** Elements that waited for the call of another one, instead of a call of their own. */
+  var shared: Long = 0L
 
   /** Elements taken in and not answered yet: calls under way, waiting for a permit or for a retry. */
   var inFlight: Int = 0
@@ -47,6 +54,9 @@ private[pillarbox] final class AsyncMetrics(val units: UsageUnits = UsageUnits.N
 
   /** Nanoseconds for which an element had to wait for room. */
   def capacityWaitNanos: Long = capacityWait.totalNanos
+
+  /** Nanoseconds for which a call had to wait for a permit of the gate. */
+  def limitWaitNanos: Long = limitWait.totalNanos
 
   /** Nanoseconds from the start of an attempt until the mailbox thread took its answer, of a sample. */
   val callLatency: Histogram = new Histogram(new UniformReservoir)

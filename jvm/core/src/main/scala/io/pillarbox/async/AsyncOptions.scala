@@ -2,6 +2,7 @@ package io.pillarbox.async
 
 import java.util
 
+import io.pillarbox.api.RetryAfter
 import io.pillarbox.async.gate.CallGate
 import io.pillarbox.async.journal.{CallJournal, CallKey}
 import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy, FailurePolicy}
@@ -31,6 +32,8 @@ import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy, Failu
  * @param shareCalls inputs whose keys are equal, and that are in flight together, share one call. Each keeps
  *   its own total deadline, whose clock starts with the call or, if that is under way, when the input is
  *   taken in
+ * @param accounted makes the rows that leave, of those of the answer or the policy, and the call's account
+ * @param isRateLimit tells of a failure if the service refused the attempt, to be asked later
  * @param operatorName the name that the function is told
  * @param units in which calls report what they use
  * @param callId the idempotency key of the call of an input, which has this element id; any thread
@@ -53,6 +56,8 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
     callKey: Option[IN => CallKey] = None,
     journal: Option[CallJournal[OUT]] = None,
     shareCalls: Boolean = false,
+    accounted: Option[(CallAccount, util.Collection[OUT]) => util.Collection[OUT]] = None,
+    isRateLimit: Throwable => Boolean = _.isInstanceOf[RetryAfter],
     operatorName: String = "",
     units: UsageUnits = UsageUnits.None,
     callId: (IN, Long) => String = (_: IN, elementId: Long) => elementId.toString

@@ -41,6 +41,7 @@ private[async] final class CallWay[IN, OUT](
 
   private val callKey = options.callKey.orNull
   private val journal = options.journal.orNull
+  private val accounted = options.accounted.orNull
   private val keyTurn =
     options.keyed.filter(_.callsPerKey > 0).map(new KeyTurn[IN, OUT](_, options.roomForKeys)).orNull
   private val attempts = new Attempts(this)
@@ -118,6 +119,7 @@ private[async] final class CallWay[IN, OUT](
   /** Sends the end of an attempt the way back. */
   def settle(attempt: Attempt): Unit = {
     val call = attempt.element
+    if (attempt.isFailure && attempt.hasBegun && options.isRateLimit(attempt.error)) metrics.rateLimited += 1
     var stage = call.at
     while ((stage ne null) && stage.ended(call, attempt)) stage = stage.before
     if (stage eq null) out(call, attempt)
@@ -130,16 +132,16 @@ private[async] final class CallWay[IN, OUT](
         metrics.errors += 1
         // It is decided even if the policy throws, as in Flink: what waits for room must not wait for ever.
         call.setResults(util.Collections.emptyList[OUT]())
-        call.setResults(rowsInstead(call, attempt.error))
-      } else attempt.answer(call)
+        call.setResults(withAccount(call, attempt, rowsInstead(call, attempt.error)))
+      } else if (accounted eq null) attempt.answer(call)
+      else call.setResults(withAccount(call, attempt, attempt.rows))
     finally {
       leave(call)
       finished(call)
     }
 
   private def rowsInstead(call: Call, error: Throwable): util.Collection[OUT] = {
-    val callId = (if (call.share eq null) call else call.share.carrier).callId
-    val failed = FailedCall(call.input, call.attempts, call.elapsedMs, callId)
+    val failed = FailedCall(call.input, call.attempts, call.elapsedMs, madeFor(call).callId)
     val rows = options.onFailure.onFailure(failed, error)
     if (rows eq null)
       throw new NullPointerException(
@@ -147,6 +149,19 @@ private[async] final class CallWay[IN, OUT](
       )
     rows
   }
+
+  /** The element that a call is made for: itself, or the carrier of the call that it shares. */
+  private def madeFor(call: Call): Call = if (call.share eq null) call else call.share.carrier
+
+  private def withAccount(call: Call, attempt: Attempt, rows: util.Collection[OUT]): util.Collection[OUT] =
+    if (accounted eq null) rows
+    else {
+      val made = madeFor(call)
+      val isKnown = attempt.isStandIn && made.attempts == 0 && !attempt.isFailure
+      val pays = (call.share eq null) || call.share.pays()
+      val (attempts, usage) = if (pays) (made.attempts, made.usage) else (0, null)
+      accounted(CallAccount(made.callId, attempts, call.elapsedMs, isKnown, usage), rows)
+    }
 
   /** Ends the call. */
   def leave(call: Call): Unit = {

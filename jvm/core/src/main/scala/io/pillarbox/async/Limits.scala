@@ -21,7 +21,11 @@ private[async] final class Limits[IN, OUT](way: CallWay[IN, OUT]) extends Stage[
   private val ticket = new Ticket
 
   override def enter(call: Call): Unit = if (isCharged(call)) {
-    if (ticket.get == Idle && ticket.acquire(call)) start(call) else line.addLast(call): Unit
+    if (ticket.get == Idle && ticket.acquire(call)) start(call)
+    else {
+      line.addLast(call)
+      way.metrics.limitWait.markStart()
+    }
   }
 
   /** Says what the call is to be charged with. One that can't be is answered with the reason. */
@@ -70,6 +74,7 @@ private[async] final class Limits[IN, OUT](way: CallWay[IN, OUT]) extends Stage[
   /** Drops unwanted calls from the head; true if a call is left. */
   private def dropGone(): Boolean = {
     while (!line.isEmpty && !line.peekFirst().isWanted) line.pollFirst()
+    if (line.isEmpty) way.metrics.limitWait.markEnd()
     !line.isEmpty
   }
 
@@ -86,6 +91,7 @@ private[async] final class Limits[IN, OUT](way: CallWay[IN, OUT]) extends Stage[
   /** Leaves the queue of the gate, and releases a permit that was granted and not used. */
   override def close(): Unit = {
     line.clear()
+    way.metrics.limitWait.markEnd()
     val state = ticket.getAndSet(Closed)
     if (state == Granted) ticket.taken().unused()
     // If `cancel` fails, a permit is on its way to the ticket, which finds the stage closed and releases it.

@@ -15,6 +15,9 @@ private[pillarbox] object AsyncIOMetrics {
   val Retries = "retries"
   val Timeouts = "timeouts"
   val Errors = "errors"
+  val RateLimited = "rateLimited"
+  val Shared = "shared"
+  val LimitWait = "limitWait"
   val ConcurrencyNow = "maxConcurrencyNow"
   val CapacityWait = "capacityWait"
   val LatencyMean = "latencyMean"
@@ -28,7 +31,10 @@ private[pillarbox] object AsyncIOMetrics {
     "numRetries" -> Retries,
     "numTimeouts" -> Timeouts,
     "numErrors" -> Errors,
-    JournalHits -> JournalHits
+    JournalHits -> JournalHits,
+    "numRateLimited" -> RateLimited,
+    "numShared" -> Shared,
+    "limitWaitMs" -> LimitWait
   )
 
   /** The name of the metric that has the sum of what calls have used of a unit, rounded to whole units. */
@@ -48,6 +54,9 @@ private[pillarbox] object AsyncIOMetrics {
     Retries -> SQLMetrics.createMetric(sc, "retries"),
     Timeouts -> SQLMetrics.createMetric(sc, "timeouts"),
     Errors -> SQLMetrics.createMetric(sc, "errors"),
+    RateLimited -> SQLMetrics.createMetric(sc, "rate-limited"),
+    Shared -> SQLMetrics.createMetric(sc, "shared"),
+    LimitWait -> SQLMetrics.createTimingMetric(sc, "time waiting for limits"),
     ConcurrencyNow -> SQLMetrics.createAverageMetric(sc, "calls allowed at a time, share of a task"),
     CapacityWait -> SQLMetrics.createNanoTimingMetric(sc, "time waiting for capacity"),
     LatencyMean -> SQLMetrics.createAverageMetric(sc, "call latency mean (ms)"),

@@ -179,6 +179,7 @@ private object CarryOverSpec {
  * @param operatorId names this call of `async_io` in every executor of the application, wherever its
  *   DataFrame is used; limits that tasks share go by it
  * @param callScope the prefix of the ids of its calls, unless it has a place in a streaming query
+ * @param callColumn the name of the column that tells of each row's call, if there is one
  * @param units in which calls report what they use
  * @param expression true for a call in an expression, whose only result is one value
  * @param json the text this was read from, which the worker gets, too
@@ -212,6 +213,7 @@ private[pillarbox] final case class AsyncIOSpec(
     shareInQuery: Boolean = false,
     operatorId: String,
     callScope: Option[String],
+    callColumn: Option[String],
     units: Seq[String] = Nil,
     expression: Boolean = false,
     json: String = ""
@@ -253,6 +255,7 @@ private[pillarbox] final case class AsyncIOSpec(
     journal.map(path => s"journal=${if (path.isEmpty) "checkpoint" else path}$journalText"),
     Option.when(callKey.nonEmpty)(s"call_key=${callKey.mkString("[", ", ", "]")}"),
     Option.when(shareCalls)(s"share_calls=${if (shareInQuery) "query" else "task"}"),
+    callColumn.map(name => s"call_column=$name"),
     Option.when(units.nonEmpty)(s"usage=${units.mkString("[", ", ", "]")}")
   ).flatten
 

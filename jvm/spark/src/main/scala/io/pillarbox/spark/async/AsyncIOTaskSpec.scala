@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, UnsafeProjection}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.pillarbox.{SourceContext, SparkAdapter}
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.{StructField, StructType}
 
 /**
  * The columns of an operator's rows.
@@ -21,15 +21,21 @@ import org.apache.spark.sql.types.StructType
  * @param inputs the places of those that the function is given
  * @param keys the places of those that name a call; none where calls have no keys
  * @param by the places of those within whose values an order is kept
- * @param results the columns that are added, the error column included
+ * @param answers the columns that are added but for the last: those of answers, and that of the error
+ * @param call the column that tells of a row's call, if there is one
  */
 private[pillarbox] final case class CallColumns(
     child: StructType,
     inputs: Seq[Int],
     keys: Seq[Int],
     by: Seq[Int],
-    results: StructType
+    answers: StructType,
+    call: Option[StructField]
 ) {
+
+  /** The columns that are added. */
+  val results: StructType = StructType(answers ++ call)
+
   def output: StructType = StructType(child ++ results)
 
   def keySchema: StructType = StructType(keys.map(child.fields(_)))
@@ -141,6 +147,8 @@ private[pillarbox] final case class AsyncIOTaskSpec(
       callKey = Option.when(site.journal.isDefined || spec.shareCalls)(callKeys()),
       journal = answers,
       shareCalls = spec.shareCalls,
+      accounted = columns.call.map(_ => new CallColumn(spec.units).add(_, _)),
+      isRateLimit = ServiceOverload.isRateLimit,
       operatorName = spec.name,
       units = spec.usageUnits,
       callId = callIds()
@@ -186,7 +194,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
       () => inputView(),
       () => callNames(),
       arrowSchema(spec.returns),
-      columns.results,
+      columns.answers,
       arrow.maxRowsPerFrame
     )
 

@@ -28,6 +28,7 @@ private[async] final class AsyncStep(
   val executor: MailboxExecutor = action.processor.mailboxExecutor(priority)
   val metrics = new AsyncMetrics(task.spec.usageUnits)
   val failed = FailedCalls.of(context, task.spec.operator)
+  val bill: TaskBill = TaskBill.of(task.spec, context, metrics)
   private val timers = new SystemProcessingTimeService(executor)
   val calls: TaskCalls =
     AsyncStep.callsOf(task, context, error => action.processor.reportThrowable(named(error)))
@@ -93,6 +94,7 @@ private[async] final class AsyncStep(
       finally {
         shown.close()
         failed.publish()
+        bill.end()
       }
   }
 }

@@ -46,6 +46,7 @@ private final class OperatorDriver(
   def open(): Unit = translating {
     async.open { () =>
       publish()
+      async.bill.tick()
       progress.foreach(_.report())
     }
   }

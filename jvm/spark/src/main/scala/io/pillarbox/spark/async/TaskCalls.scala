@@ -53,7 +53,7 @@ private object TaskCalls {
       task.text,
       task.inputSchema,
       task.spec.returns,
-      task.columns.results,
+      task.columns.answers,
       task.inputView()
     )
     override val held: HeldGate = ExecutorGates.ofProcess.hold(task)
@@ -69,12 +69,12 @@ private object TaskCalls {
   ) extends TaskCalls(task) {
     private val settings = task.channelSettings(python, context)
     override val held: HeldGate = ExecutorGates.ofProcess.hold(task)
-    private val noMatch = new GenericInternalRow(task.columns.results.length)
+    private val noMatch = new GenericInternalRow(task.columns.answers.length)
 
     override val function: PythonAsyncFunction =
       new PythonAsyncFunction(
         noMatch,
-        task.text.about(task.columns.results)(_),
+        task.text.about(task.columns.answers)(_),
         fatal,
         task.lookAhead > 0,
         task.spec.units

@@ -32,7 +32,7 @@ private[async] final class TaskJournal(task: AsyncIOTaskSpec, folder: JournalFol
     with AutoCloseable {
   import TaskJournal._
 
-  private val codec = new AnswerCodec(task.spec.returns, task.columns.results)
+  private val codec = new AnswerCodec(task.spec.returns, task.columns.answers)
 
   /** The worker does not tell whether it refused the answer of the last attempt, which is used as it is. */
   private val unsafeAttempt =

@@ -15,6 +15,9 @@ private[async] object TaskMetrics {
     Retries -> (_.retries),
     Timeouts -> (_.timeouts),
     Errors -> (_.errors),
+    RateLimited -> (_.rateLimited),
+    Shared -> (_.shared),
+    LimitWait -> (_.limitWaitNanos / 1000000L),
     JournalHits -> (_.journalHits),
     CapacityWait -> (_.capacityWaitNanos)
   )
@@ -31,6 +34,8 @@ private[async] object TaskMetrics {
         "retries" -> (() => calls.retries),
         "timeouts" -> (() => calls.timeouts),
         "errors" -> (() => calls.errors),
+        "rateLimited" -> (() => calls.rateLimited),
+        "shared" -> (() => calls.shared),
         "journalHits" -> (() => calls.journalHits)
       ),
       Seq(

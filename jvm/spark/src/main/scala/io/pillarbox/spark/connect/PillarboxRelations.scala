@@ -45,6 +45,9 @@ private[pillarbox] final class PillarboxRelations extends RelationPlugin {
       case "progress" =>
         val asked = SpecJson.read[PillarboxRelations.Progress](message.spec)
         connect.rows(PythonBridge.progress(connect.session, asked.progress, asked.goesOn))
+      case "usage" =>
+        val query = SpecJson.read[PillarboxRelations.Billed](message.spec).query.orNull
+        connect.rows(PythonBridge.usage(message.input.map(connect.dataFrame).orNull, query))
       case look => connect.rows(PythonBridge.lookUp(connect.session, look, message.spec))
     }
   }
@@ -64,4 +67,7 @@ private object PillarboxRelations {
 
   /** A question of `PythonBridge.progress`. */
   private final case class Progress(progress: String, goesOn: Boolean)
+
+  /** A question of `PythonBridge.usage`: about a query, or about the message's input. */
+  private final case class Billed(query: Option[String])
 }

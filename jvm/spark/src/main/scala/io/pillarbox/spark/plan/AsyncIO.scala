@@ -4,6 +4,7 @@ import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec, CallColumns}
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, UnaryNode}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.types.StructType
 
 /**
  * Calls an asynchronous function for each row and adds its results as columns.
@@ -33,12 +34,14 @@ private[pillarbox] final case class AsyncIO(
   /** Returns the columns of the operator's rows, for an input of `rows`. */
   def columns(rows: Seq[Attribute]): CallColumns = {
     def places(columns: Seq[Attribute]) = columns.map(column => rows.indexWhere(_.exprId == column.exprId))
+    val (answers, call) = DataTypeUtils.fromAttributes(results).splitAt(results.length - spec.callColumn.size)
     CallColumns(
       DataTypeUtils.fromAttributes(rows),
       places(inputs),
       places(keys),
       places(by),
-      DataTypeUtils.fromAttributes(results)
+      StructType(answers),
+      call.headOption
     )
   }
 

@@ -1,6 +1,6 @@
 package io.pillarbox.spark.plan
 
-import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec, OnError}
+import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec, CallColumn, OnError}
 import io.pillarbox.spark.base.FailureReport
 import io.pillarbox.spark.keyed.KeyedErrors
 import org.apache.spark.sql.DataFrame
@@ -11,15 +11,28 @@ import org.apache.spark.sql.types._
 
 /** Makes the DataFrame that runs an async I/O operator over `df`. On the driver. */
 private[pillarbox] final class AsyncIOPlanner(df: DataFrame, spec: AsyncIOSpec) {
+  import AsyncIOPlanner._
+
   private val child = SparkAdapter.analyzedPlan(df)
   private val inputs = if (spec.inputs.isEmpty) child.output else columns(spec.inputs)
 
   def dataFrame(function: AsyncIOFunction): DataFrame = {
-    val node = AsyncIO(spec, function, inputs, keys, by, AsyncIOPlanner.results(spec), estimates, child)
+    val node = AsyncIO(spec, function, inputs, keys, by, results(spec), estimates, child)
     PillarboxStrategy.register(df.sparkSession, node)
     // Aliases give the new columns fresh ids where a query uses this DataFrame twice (a self-join).
-    val added = node.results.map(result => Alias(result, result.name)())
+    val added = node.results.map { result =>
+      Alias(result, result.name)(explicitMetadata = metadata.get(result.name))
+    }
     SparkAdapter.ofRows(df.sparkSession, Project(child.output ++ added, node))
+  }
+
+  /** What `pb.failed` and `pb.usage` read of the columns that are not the function's, by name. */
+  private def metadata: Map[String, Metadata] = {
+    val failed = new MetadataBuilder().putStringArray(Inputs, child.output.map(_.name).toArray).build()
+    val told = new MetadataBuilder().putString(Operator, spec.name)
+    val call = told.putStringArray(Units, spec.units.toArray).build()
+    Option.when(spec.onError == OnError.Column)(spec.errorColumn -> failed).toMap ++
+      spec.callColumn.map(_ -> call)
   }
 
   private def columns(names: Seq[String]): Seq[Attribute] = names.map(SparkAdapter.resolve(df, _))
@@ -58,6 +71,11 @@ private[pillarbox] final class AsyncIOPlanner(df: DataFrame, spec: AsyncIOSpec) 
 
 private[plan] object AsyncIOPlanner {
 
+  /** The names of metadata, which `python/src/pillarbox/_arrow/schema.py` has too. */
+  private val Inputs = "pillarbox.inputs"
+  private val Operator = "pillarbox.operator"
+  private val Units = "pillarbox.units"
+
   /** The struct that `on_error="column"` adds. */
   val ErrorType: StructType = new StructType()
     .add("kind", StringType)
@@ -66,14 +84,14 @@ private[plan] object AsyncIOPlanner {
     .add("elapsed_ms", LongType)
     .add("call_id", StringType)
 
-  /** Returns new columns for the results, with that of the error if there is one. */
+  /** Returns new columns for the results, with those of the error and of the call if there are any. */
   def results(spec: AsyncIOSpec): Seq[Attribute] = {
     val returned = spec.returns.map { field =>
       // A row whose call failed has nulls, unless it fails the task.
       AttributeReference(field.name, field.dataType, field.nullable || spec.onError != OnError.Raise)()
     }
-    if (spec.onError == OnError.Column)
-      returned :+ AttributeReference(spec.errorColumn, ErrorType)()
-    else returned
+    val failed =
+      Option.when(spec.onError == OnError.Column)(AttributeReference(spec.errorColumn, ErrorType)())
+    returned ++ failed ++ spec.callColumn.map(AttributeReference(_, CallColumn.Type)())
   }
 }

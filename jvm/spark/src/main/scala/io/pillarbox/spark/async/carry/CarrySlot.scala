@@ -101,6 +101,7 @@ private[carry] final class CarrySlot(
   def publish(sql: Map[String, SQLMetric]): Unit = {
     val before = published
     async.failed.publish()
+    async.bill.report()
     published = TaskMetrics.publish(sql, async.metrics, action.processor.mailbox.metrics, before)
     CarryMetrics.counts.foreach { case (name, metric) =>
       sql(name) += published(metric) - before.getOrElse(metric, 0L)

@@ -34,6 +34,9 @@ object DriverMessages {
   private final val First = "first"
   private final val Failed = "failed"
   private final val Report = "report"
+  private final val Bill = "bill"
+  private final val Ended = "ended"
+  private final val Settle = "settle"
 
   /** The beginning of the tag of an action whose calls are watched; the whole tag names the progress. */
   private final val Tag = "pillarbox-progress-"
@@ -47,17 +50,20 @@ object DriverMessages {
       listener: Listener,
       lender: Lender,
       failures: Failures,
-      watcher: Watcher
+      watcher: Watcher,
+      biller: Biller
   ): Unit = synchronized {
     val env = SparkEnv.get
     if (served ne env) {
       served = env
       executors.clear()
-      env.rpcEnv.setupEndpoint(Driver, new DriverEndpoint(env.rpcEnv, listener, lender, failures, watcher))
+      val endpoint = new DriverEndpoint(env.rpcEnv, listener, lender, failures, watcher, biller)
+      env.rpcEnv.setupEndpoint(Driver, endpoint)
       context.addSparkListener(new SparkListener {
         override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
-          case end: SparkListenerSQLExecutionEnd => failures.ended(end.executionId.toString)
-          case end: QueryTerminatedEvent => failures.ended(end.id.toString)
+          // A message, to be read behind those of the run's tasks.
+          case end: SparkListenerSQLExecutionEnd => tell((Ended, end.executionId.toString))
+          case end: QueryTerminatedEvent => tell((Ended, end.id.toString))
           case _ => ()
         }
         override def onStageCompleted(stage: SparkListenerStageCompleted): Unit =
@@ -141,6 +147,21 @@ object DriverMessages {
   def report(progress: String, operator: String, figures: Array[Long]): Unit =
     tell((Report, progress, operator, figures))
 
+  /**
+   * Reports what the calls of a task have cost so far, before its end is reported. Any thread.
+   *
+   * @param about the run, the operator's id and name, and the reporter's own
+   * @param isDone true if it is the reporter's last
+   */
+  def bill(about: Array[String], amounts: Array[Double], units: Array[String], isDone: Boolean): Unit =
+    tell((Bill, about, amounts, units, isDone))
+
+  /** Waits until the driver has read what tasks have told that have ended. On the driver. */
+  def settle(): Unit = {
+    val env = SparkEnv.get
+    if (env != null && synchronized(served eq env)) driverIn(env).askSync[Boolean](Settle): Unit
+  }
+
   private def tell(message: Product): Unit =
     try driverIn(SparkEnv.get).send(message)
     catch { case NonFatal(e) => log.warn(s"The driver was not told $message", e) }
@@ -215,12 +236,23 @@ object DriverMessages {
     def onStageEnd(stage: Long): Unit
   }
 
+  /** Takes what calls cost. On the driver, on threads of Spark's. Must not block. */
+  trait Biller {
+
+    /** Takes the amounts of a task so far; see `bill`. */
+    def onBill(about: Array[String], amounts: Array[Double], units: Array[String], isDone: Boolean): Unit
+
+    /** An action or a streaming query has ended. */
+    def ended(run: String): Unit
+  }
+
   private final class DriverEndpoint(
       override val rpcEnv: RpcEnv,
       listener: Listener,
       lender: Lender,
       failures: Failures,
-      watcher: Watcher
+      watcher: Watcher,
+      biller: Biller
   ) extends ThreadSafeRpcEndpoint {
     override def receive: PartialFunction[Any, Unit] = {
       case (Wake, key: String, version: Long) => listener.onWake(key, version)
@@ -232,11 +264,17 @@ object DriverMessages {
         failures.failed(run, operator, kinds.zip(rows).toSeq)
       case (Report, progress: String, operator: String, figures: Array[Long]) =>
         watcher.onReport(progress, operator, figures)
+      case (Bill, about: Array[String], amounts: Array[Double], units: Array[String], isDone: Boolean) =>
+        biller.onBill(about, amounts, units, isDone)
+      case (Ended, run: String) =>
+        failures.ended(run)
+        biller.ended(run)
     }
 
     override def receiveAndReply(context: RpcCallContext): PartialFunction[Any, Unit] = {
       case (Lend, key: String, process: String, report: Array[Long]) =>
         context.reply(lender.lend(key, process, report))
+      case Settle => context.reply(true)
     }
   }
 

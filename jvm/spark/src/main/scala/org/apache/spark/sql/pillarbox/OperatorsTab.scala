@@ -151,6 +151,8 @@ private object Column {
     Column("Retries", "retries"),
     Column("Timeouts", "timeouts"),
     Column("Errors", "errors"),
+    Column("Rate-limited", "rate-limited", "number of calls that the service refused"),
+    Column("Shared", "shared", "number of rows that shared the call of another"),
     Column("From the journal", "answers from the journal", "number of answers from the journal"),
     Column("In flight", "calls in flight", "number of calls in flight at the end of the micro-batch"),
     Column("Waiting", "calls waiting"),
@@ -158,7 +160,8 @@ private object Column {
     Column("Oldest call (ms)", "oldest call in flight (ms)"),
     Column("Latency mean (ms)", "call latency mean (ms)"),
     Column("Latency p99 (ms)", "call latency p99 (ms)"),
-    Column("Waited for capacity", "time waiting for capacity")
+    Column("Waited for capacity", "time waiting for capacity"),
+    Column("Waited for limits", "time waiting for limits")
   )
 
   val OfKeyed: Seq[Column] = Seq(
