@@ -133,3 +133,67 @@ def test_an_estimate_that_is_no_number_of_a_row_is_refused(spark: SparkSession) 
             spark.range(1).transform(
                 pb.async_io, call, returns="x long", limit=pb.Limit(**TOKENS, estimate=estimate)
             )
+
+
+def test_retry_after_for_all_lets_the_whole_limit_wait_and_uses_up_no_attempt(
+    spark: SparkSession, log: CallLog
+) -> None:
+    async def told_twice(row: Any) -> int:
+        log.write("start", key=row.id)
+        if row.id == 5 and sum(r["key"] == 5 for r in log.events("start")) <= 2:
+            log.write("told", key=5)
+            raise pb.RetryAfter(0.7, all=True)
+        return int(row.id)
+
+    df = spark.range(0, 40, 1, 2).transform(
+        pb.async_io, told_twice, returns="same long", limit=pb.Limit(concurrency=2, per_second=40)
+    )
+    assert sorted(row.same for row in df.collect()) == list(range(40))
+    for told in log.events("told"):
+        # The other process hears of it with its next report.
+        assert not [at for at in starts(log) if told["at"] + 0.3 < at < told["at"] + 0.69]
+    assert len(log.events("told")) == 2
+
+
+def test_what_headers_say_is_left_is_what_begins(spark: SparkSession, log: CallLog) -> None:
+    async def call(row: Any) -> int:
+        log.write("start", key=row.id)
+        if row.id == 3:
+            pb.limit_from({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "1.5s"})
+            log.write("told", key=row.id)
+        pb.current_call().report_usage(tokens=1)
+        return int(row.id)
+
+    df = spark.range(0, 60, 1, 1).transform(
+        pb.async_io, call, returns="same long", capacity=2,
+        limit=pb.Limit(per_minute=1800, unit="tokens", estimate=1),
+    )  # fmt: skip
+    assert len(df.collect()) == 60
+    (told,) = (record["at"] for record in log.events("told"))
+    waited = [at for at in starts(log) if told + 0.6 < at < told + 1.4]
+    assert not waited
+
+
+def test_operators_that_name_a_limit_share_it(spark: SparkSession, log: CallLog) -> None:
+    async def call(row: Any) -> int:
+        log.write("start", key=row.id)
+        return int(row.id)
+
+    def limited(rows: int, **rate: int) -> Any:
+        return spark.range(0, rows, 1, 1).transform(
+            pb.async_io, call, returns="same long", name=f"calls {rows}",
+            limit=pb.Limit(**rate, name=str(log)),
+        )  # fmt: skip
+
+    assert limited(3, per_minute=60).union(limited(2, per_minute=60)).count() == 5
+    times = starts(log)
+    assert len(times) == 5
+    assert times[-1] - times[0] > 3.2
+    with pytest.raises(IllegalArgumentException) as caught:
+        limited(4, per_minute=90).collect()
+    message = str(caught.value)
+    assert "NAMED_LIMITS_DIFFER" in message
+    assert "async_io(calls 4)" in message
+    assert "async_io(calls 2)" in message or "async_io(calls 3)" in message
+    assert "per_minute=60" in message
+    assert "per_minute=90" in message

@@ -20,6 +20,7 @@ require_supported()  # first, since another PySpark may fail in the imports belo
 
 from ._async.calls import Call, call_id, current_call
 from ._async.function import AsyncFunction, AsyncOpenContext
+from ._async.limit_headers import limit_from
 from ._base.functions import JvmFunction
 from ._driver.async_io import async_io
 from ._driver.async_udf import AsyncUdf, async_udf
@@ -62,6 +63,7 @@ from ._keyed.surface import (
 )
 from ._keyed.ttl import StateTtl
 from ._version import __version__
+from .budgets import Budget
 from .errors import (
     CallFailed,
     EngineUnavailable,
@@ -93,6 +95,7 @@ __all__ = [
     "AsyncUdf",
     "Backend",
     "BatchSize",
+    "Budget",
     "Call",
     "CallFailed",
     "CarryOver",
@@ -134,6 +137,7 @@ __all__ = [
     "estimate",
     "failed",
     "failure_of",
+    "limit_from",
     "main_output",
     "process_keyed",
     "process_keyed_arrow",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import re
@@ -11,7 +12,7 @@ from datetime import datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from ._base.checks import check, check_between, check_count, invalid, is_number
+from ._base.checks import check, check_between, check_count, check_flag, invalid, is_number
 from ._base.durations import milliseconds
 from ._base.functions import is_async, name_of, takes
 from ._base.unknown_options import answers_unknown
@@ -50,15 +51,23 @@ class RetryAfter(Exception):
     It overrides the backoff of :class:`Retry` for this attempt and is retried whatever ``on`` says,
     while attempts are left. Without ``retry=`` it is a failure like any other. ``message`` is what
     error rows show. Raises :class:`InvalidOption` for a delay below 0 or another value.
+
+    With ``all=True`` not only this row waits: no call under the limits of the operator begins for
+    so long, in all executors that share them. Then it is retried also without ``retry=``, and uses
+    up no attempt. Without ``limit=`` there is nothing else that could wait, and it is as any other.
     """
 
-    def __init__(self, delay: float | str | timedelta, message: str = "") -> None:
+    def __init__(
+        self, delay: float | str | timedelta, message: str = "", *, all: bool = False
+    ) -> None:
+        check_flag("all", all)
         self.delay_s = _seconds(delay)
         self.message = message
+        self.all = all
         super().__init__(message or f"to be tried again after {self.delay_s} s")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.delay_s, self.message)
+        return functools.partial(type(self), all=self.all), (self.delay_s, self.message)
 
 
 @answers_unknown

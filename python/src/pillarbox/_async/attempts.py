@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from .._base.failures import Failure
 from .call_places import SLICE_S
-from .calls import RunningCall
+from .calls import OF_CALLS, PAUSE, RunningCall, Told
 from .failed_attempts import timed_out
 from .failed_calls import FailedCalls
 from .options import AsyncOptions
@@ -36,7 +36,7 @@ class AttemptedCall:
         self.draw = 0.0
         self.calls = False
         self.told = 0
-        self.started = 0.0
+        self.started = -1.0
         self.elapsed_ms = 0
         self.done = False
         self.answer: Any = None
@@ -179,7 +179,7 @@ class Attempts(ABC, Generic[E]):
         element.attempt += 1
         element.calls = True
         element.attempt_started = self._loop.time()
-        if element.attempt == 1:
+        if element.started < 0:
             element.started = element.attempt_started
             if self._total_s:
                 element.deadline = self._later(self._total_s, self._on_deadline, element)
@@ -207,6 +207,14 @@ class Attempts(ABC, Generic[E]):
             if element is not None:
                 element.usage[call.site.units[unit]] += amount
 
+    def told(self, call: RunningCall, told: Told) -> None:
+        """Called by the runner with what the service has said of the operator's limits."""
+        if told.unit == PAUSE or (told.unit == OF_CALLS and told.remaining < 1):
+            self._pause(told.reset_s)
+
+    def _pause(self, delay_s: float) -> None:
+        """Let no call begin for so long, where there are limits."""
+
     def failed(self, element_id: int, attempt: int, failure: Failure) -> None:
         """Called by the runner when an attempt has failed; ``retry`` may allow another one."""
         self._attempt_failed(self._in_flight[element_id], failure)
@@ -214,7 +222,10 @@ class Attempts(ABC, Generic[E]):
     def _attempt_failed(self, element: E, failure: Failure) -> None:
         self._attempt_over(element)
         retry = self._options.retry
-        if retry is None or not failure.retryable or element.attempt >= retry.max_attempts:
+        if failure.pauses_limit and self._options.limits:
+            self._pause(failure.retry_after_ms / 1000)
+            element.attempt -= 1  # a pause uses up none
+        elif retry is None or not failure.retryable or element.attempt >= retry.max_attempts:
             self._fail(element, failure)
             return
         if self.failed_calls is not None:
@@ -222,6 +233,7 @@ class Attempts(ABC, Generic[E]):
         if failure.retry_after_ms >= 0:
             delay = failure.retry_after_ms / 1000
         else:
+            assert retry is not None
             delay = retry._backoff_s(element.attempt, element.draw)
         self._backing_off += 1
         element.retry_timer = self._later(delay, self._retry, element)

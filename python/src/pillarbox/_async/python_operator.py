@@ -208,6 +208,9 @@ class AsyncOperator(Attempts[Element]):
                 [element.row for element in elements],
             )
 
+    def _pause(self, delay_s: float) -> None:
+        self._limit.pause(self._loop.time() + delay_s)
+
     def _begin_attempts(self, elements: list[Element]) -> None:
         call = _Call(len(elements))
         self._limit.begin(self._loop.time())

@@ -20,7 +20,7 @@ from .._base.failures import Failure
 from .._base.values import shown_value
 from ..errors import EXITS, error
 from .call_context import CallContext
-from .calls import CURRENT, CallSite, RunningCall
+from .calls import CURRENT, CallSite, RunningCall, Told
 from .command import Command
 from .failed_attempts import describe, refused_result
 from .threads import CallThreads
@@ -35,6 +35,9 @@ class Outcomes(Protocol):
 
     def used(self, call: RunningCall, unit: int, amounts: Sequence[float]) -> None:
         """Called, before its outcome, with what the rows of a call have used of a unit."""
+
+    def told(self, call: RunningCall, told: Told) -> None:
+        """Called, before its outcome, with what the service has said of the operator's limits."""
 
     def exited(self, problem: BaseException) -> None:
         """Called if the function asked the process to end, or if reporting an outcome failed."""
@@ -60,7 +63,7 @@ class CallRunner:
         self._loop = asyncio.get_running_loop()
         self._outcomes = outcomes
         self._thread = threading.get_ident()
-        self.site = dataclasses.replace(site, used=self._used)
+        self.site = dataclasses.replace(site, used=self._used, told=self._told)
         self._retry = command.retry
         self._refuses = command.retry.if_result if command.retry else None
         self._returned = names_in(command.returns)
@@ -213,11 +216,17 @@ class CallRunner:
             self._tasks.pop(call, None)
 
     def _used(self, call: RunningCall, unit: int, amounts: Sequence[float]) -> None:
+        self._tell(self._outcomes.used, call, unit, amounts)
+
+    def _told(self, call: RunningCall, told: Told) -> None:
+        self._tell(self._outcomes.told, call, told)
+
+    def _tell(self, tell: Callable[..., None], *arguments: Any) -> None:
         # At once on this thread, since the outcome of the call may leave in this turn of the loop.
         if threading.get_ident() == self._thread:
-            self._outcomes.used(call, unit, amounts)
+            tell(*arguments)
         elif not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._outcomes.used, call, unit, amounts)
+            self._loop.call_soon_threadsafe(tell, *arguments)
 
     def _checked(self, answers: Any, expected: int) -> list[Any]:
         if isinstance(answers, list):

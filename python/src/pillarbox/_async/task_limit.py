@@ -28,5 +28,8 @@ class TaskLimit:
         self._calls += 1
         self._next_s = max(self._next_s, now_s) + self._interval_s
 
+    def pause(self, until_s: float) -> None:
+        self._next_s = max(self._next_s, until_s)
+
     def end(self) -> None:
         self._calls -= 1

@@ -15,7 +15,7 @@ from .._arrow.pieces import FrameSize
 from .._arrow.results import Encoded, ResultEncoder
 from .._arrow.rows import RowReader
 from .._async.call_places import CallPlaces
-from .._async.calls import CallSite, RunningCall
+from .._async.calls import CallSite, RunningCall, Told
 from .._async.command import Command
 from .._async.event_loop import complete, stopped_loop
 from .._async.runner import CallRunner
@@ -213,6 +213,9 @@ class Session:
         self._usage += [(element_id, attempt, unit, amount) for element_id, attempt, amount in rows]
         if not self._flush_planned:
             self._plan_flush()
+
+    def told(self, call: RunningCall, told: Told) -> None:
+        self._channel.send(frames.encode_told([(call.elements[0], call.attempts[0], told)]))
 
     def failed(self, element_id: int, attempt: int, failure: Failure) -> None:
         self._failures.append((element_id, attempt, failure))

@@ -5,6 +5,8 @@ import java.util.concurrent.TimeUnit
 import scala.collection.mutable
 import scala.util.Random
 
+import io.pillarbox.api.{NotRetryable, RetryAfter}
+import io.pillarbox.async.AsyncHarness._
 import io.pillarbox.async.gate._
 import org.scalatest.Assertions
 import org.scalatest.funsuite.AnyFunSuite
@@ -156,6 +158,81 @@ class UnitLimitsSuite extends AnyFunSuite {
     assert(at.isEmpty)
     clock.run(10001)
     assert(at == Seq(10000L))
+  }
+
+  private final class ComeBackAll(ms: Long) extends RuntimeException with RetryAfter {
+    override def retryAfterMs: Long = ms
+    override def all: Boolean = true
+  }
+
+  test("a pause of the whole limit is for every operator under it, and uses up no attempt") {
+    val clock = new SimulatedClock
+    val gate = new ConcurrencyGate(3, clock)
+    val h = new AsyncHarness(options(ordered = false).copy(gate = gate, onFailure = FailureAsRow))
+    val other = new AsyncHarness(options(ordered = false).copy(gate = gate))
+    h.process("a", "b")
+    (1 to 3).foreach { round =>
+      h.fail("a", new ComeBackAll(1000L))
+      other.process(s"c$round")
+      h.advanceTo(round * 1000L)
+      clock.run(round * 1000L - 1)
+      Seq(h, other).foreach(_.runMail())
+      assert(h.attempts("a") == round && other.calls.size == round - 1)
+      clock.run(round * 1000L)
+      Seq(h, other).foreach(_.runMail())
+      assert(h.attempts("a") == round + 1 && other.calls.size == round)
+      other.answer(s"c$round")
+    }
+    h.fail("a")
+    assert(h.emitted.size == 1 && h.emitted.head.startsWith("a=>failed"), "it has one attempt")
+    h.answer("b")
+    assert(gate.inUse == 0)
+  }
+
+  private final class NoAmount extends RuntimeException with NotRetryable
+
+  private def charged(amounts: Map[String, Double])(inputs: java.util.List[String]): Array[Double] =
+    Array(inputs.stream.mapToDouble(amounts.getOrElse(_, throw new NoAmount)).sum)
+
+  test("a call that can't be charged fails, and those behind it go on") {
+    val clock = new SimulatedClock
+    val h = new AsyncHarness(
+      options(ordered = false).copy(
+        gate = tokens(100, clock),
+        charges = Some(charged(Map("a" -> 10, "c" -> 10))),
+        onFailure = FailureAsRow,
+        retry = retry(3, 10)
+      )
+    )
+    h.process("a", "b", "c")
+    h.runMail()
+    clock.run(7000)
+    h.runMail()
+    assert(h.calls.map(_.input) == Seq("a", "c") && h.emitted.size == 1, h.emitted)
+  }
+
+  test("a permit that was granted for a call that is gone is not used for one that is charged otherwise") {
+    val clock = new SimulatedClock
+    val h = new AsyncHarness(
+      options(ordered = false).copy(
+        gate = tokens(100, clock),
+        charges = Some(charged(Map("a" -> 100, "b" -> 1, "c" -> 100))),
+        totalTimeoutMs = 1000L,
+        retry = retry(2, 10),
+        onFailure = FailureAsRow
+      )
+    )
+    h.process("a", "b")
+    h.fail("a")
+    h.process("c")
+    clock.run(61000)
+    // The permit is b's, and on its way.
+    assert(h.calls.map(_.input) == Seq("a"))
+    h.runMail()
+    assert(h.calls.map(_.input) == Seq("a", "b"))
+    clock.run(125000)
+    h.runMail()
+    assert(h.calls.map(_.input) == Seq("a", "b", "c"))
   }
 
   for (seed <- 1 to 30) test(s"random calls under three limits: none is exceeded, seed $seed") {

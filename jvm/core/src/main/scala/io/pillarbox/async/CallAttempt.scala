@@ -120,15 +120,9 @@ private[async] final class CallAttempt[IN, OUT](
     case _ => ()
   }
 
-  /**
-   * Takes note of what the service says of a limit, while the attempt is under way. Any thread.
-   *
-   * @param unit the number of the unit, or `CallGate.Calls`
-   */
-  def told(unit: Int, said: Told): Unit = if (permit ne null) permit.told(unit, said)
+  override def told(unit: Int, said: Told): Unit = if (permit ne null) permit.told(unit, said)
 
-  /** Lets all calls under the limits wait for this time in ns. Any thread. */
-  def pauseLimits(nanos: Long): Unit = if (permit ne null) permit.pause(nanos)
+  override def pauseLimits(nanos: Long): Unit = if (permit ne null) permit.pause(nanos)
 
   /**
    * Mailbox thread: ends the wait for an answer; false if there is one.

@@ -40,8 +40,14 @@ private[async] sealed class InFlightElement[IN, OUT](
   /** The amounts that its limits charge before it begins, or null. */
   var charges: Array[Double] = _
 
-  /** Attempts of those made that ended in a pause of the whole limit. */
+  /** Attempts of those made that ended in a pause of the whole limit, which use up none. */
   var pauses: Int = 0
+
+  /** The number of its next attempt. */
+  def nextAttempt: Int = attempts + 1 - pauses
+
+  /** True if a budget counts its attempt as under way. */
+  var isCharged: Boolean = false
 
   /** True if it is called in place of the elements that share the call, and is not in the queue. */
   def isCarrier: Boolean = (share ne null) && (share.carrier eq this)
