@@ -125,7 +125,7 @@ def test_a_query_moves_to_a_new_checkpoint_as_the_page_says(tmp_path: Path) -> N
         exec(blocks[1], names)
         exec(blocks[2], names)
         initial = pb.read_state(spark, f"{folder}/two", "totals", "total")
-        ended(totals(names["both"], initial_state=initial), "two moved")
+        ended(totals(names["both"], initial_state={"total": initial}), "two moved")
         return [*found, counted("two moved"), names["offsets"].watermark is not None]
 
     page = (DOCS / "state.md").read_text("utf-8")

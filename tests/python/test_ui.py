@@ -86,7 +86,7 @@ def _browse_a_running_query() -> "Any":  # noqa: UP037
     spark = pb.configure(build(settings)).getOrCreate()  # type: ignore[name-defined]  # noqa: F821
     rates = spark.readStream.format("rate").option("rowsPerSecond", 20).load()
     keyed = pb.process_keyed(  # type: ignore[name-defined]  # noqa: F821
-        pb.async_io(rates, look_up, returns="k bigint", timeout="5s"),  # type: ignore[name-defined]  # noqa: F821
+        pb.async_io(rates, look_up, returns="k bigint", name="look_up"),  # type: ignore[name-defined]  # noqa: F821
         Count(), by="k", returns="k bigint, n bigint", name="count",
     )  # fmt: skip
     folder = tempfile.mkdtemp()
@@ -103,9 +103,9 @@ def _browse_a_running_query() -> "Any":  # noqa: UP037
         found = re.findall(f"(?s)<{tag}[ >].*?</{tag}>", shown)
         return [html.unescape(re.sub("<[^>]*>", "", cell)).strip() for cell in found]
 
-    end = time.monotonic() + 120
+    end = time.monotonic() + 80
     tab = ""
-    while "Keyed functions" not in tab and time.monotonic() < end:
+    while not {"count", "look_up"} <= set(cells(tab, "a")) and time.monotonic() < end:
         time.sleep(1)
         tab = page("/pillarbox/")
     links = re.findall('href="[^"]*(/pillarbox/operator/[^"]*)"', tab)

@@ -63,6 +63,7 @@ from ._keyed.surface import (
 )
 from ._keyed.ttl import StateTtl
 from ._version import __version__
+from .budgets import Budget
 from .errors import (
     CallFailed,
     EngineUnavailable,
@@ -94,6 +95,7 @@ __all__ = [
     "AsyncUdf",
     "Backend",
     "BatchSize",
+    "Budget",
     "Call",
     "CallFailed",
     "CarryOver",

@@ -256,15 +256,15 @@ def as_share_calls(value: object) -> ShareScope | None:
     return value  # type: ignore[return-value]
 
 
-def as_units(value: object) -> tuple[str, ...]:
-    """Convert the option ``usage=``. Raises ``InvalidOption``."""
+def as_units(value: object, option: str = "usage") -> tuple[str, ...]:
+    """Convert ``usage=``, or the units of another option. Raises ``InvalidOption``."""
     expected, example = 'different names of units, but not "calls"', '["tokens", "usd"]'
     units: Any = (value,) if isinstance(value, str) else value
     is_list = isinstance(units, Sequence) and all(isinstance(one, str) for one in units)
     fits = is_list and len(set(units)) == len(units) and not {"", "calls"} & set(units)
-    check(fits, "usage", expected, value, example)
+    check(fits, option, expected, value, example)
     for unit in units:
-        check_text("usage", unit, example)
+        check_text(option, unit, example)
     return tuple(units)
 
 

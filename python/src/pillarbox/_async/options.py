@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .._base.checks import check, check_count, check_flag, check_name, needs_other
+from ..budgets import Budget
 from ..errors import error
 from ..limits import CALLS, Limit
 from ..options import BatchSize, CarryOver, ErrorColumn, Journal, ShareScope, Timeout
@@ -41,6 +42,7 @@ class AsyncOptions:
     journal: Journal | None = None
     call_key: tuple[str, ...] | None = None
     share_calls: ShareScope | None = None
+    budget: Budget | None = None
     call_column: str | None = None
     by: tuple[str, ...] = ()
 
@@ -58,6 +60,7 @@ class AsyncOptions:
         self._check_share_calls()
         self._check_limits()
         self._check_by()
+        self._check_budget()
 
     def _check_carry_over(self) -> None:
         most = None if self.carry_over is None else self.carry_over.max_rows
@@ -92,6 +95,17 @@ class AsyncOptions:
             condition = "with ordered=False and without a limit by key"
             raise needs_other("by", self.by, condition, advice)
 
+    def _check_budget(self) -> None:
+        if self.budget is None or self.on_error != "raise":
+            return
+        condition = 'with on_error="raise"'
+        if self.budget.max_failed is not None:
+            advice = 'There the first row that fails ends the job: use on_error="column" or "null".'
+            raise needs_other("budget.max_failed", self.budget.max_failed, condition, advice)
+        if self.budget.on_exceeded == "skip":
+            advice = 'Use on_error="column" or "null", or on_exceeded="raise".'
+            raise needs_other("budget.on_exceeded", "skip", condition, advice)
+
     @property
     def calls_per_key(self) -> int | None:
         """The calls in flight of each key of ``by``; None for any number."""
@@ -107,7 +121,8 @@ class AsyncOptions:
     def units(self) -> tuple[str, ...]:
         """The units in which calls may report what they use."""
         of_limits = (limit.unit for limit in self.limits if limit.unit != CALLS)
-        return tuple(dict.fromkeys((*self.usage, *of_limits)))
+        of_budget = () if self.budget is None else self.budget._units
+        return tuple(dict.fromkeys((*self.usage, *of_limits, *of_budget)))
 
     @property
     def error_column(self) -> str | None:
@@ -141,6 +156,7 @@ class AsyncOptions:
             "journal_version": journal and journal.version,
             "share_calls": self.share_calls is not None,
             "share_in_query": self.share_calls == "query",
+            "budget": self.budget and self.budget._to_spec(),
             "call_column": self.call_column,
             "units": list(self.units),
             "blocked_loop_ms": BLOCKED_LOOP_MS,
@@ -186,6 +202,7 @@ def options_of_jvm(options: AsyncOptions) -> Iterator[tuple[str, str]]:
         ("carry_over", options.carry_over, "a Python worker ends its calls with its task"),
         ("journal", options.journal, by_itself),
         ("share_calls", options.share_calls, by_itself),
+        ("budget", options.budget, "its tasks don't know what others have spent"),
         ("call_key", options.call_key, "its calls are named by the places of their rows"),
     ):
         if value:

@@ -14,6 +14,7 @@ from .._async.options import AsyncOptions, Engine, refuse_for_python
 from .._base.checks import check_choice, check_frame
 from .._base.functions import JvmFunction
 from .._base.unknown_options import answers_unknown
+from ..budgets import Budget
 from ..errors import error
 from ..options import (
     BatchSize,
@@ -65,6 +66,7 @@ def async_io(
     by: str | Sequence[str] | None = None,
     capacity: int = 100,
     limit: Limit | Sequence[Limit] | None = None,
+    budget: Budget | None = None,
     usage: str | Sequence[str] = (),
     timeout: Duration | Timeout | None = None,
     retry: int | Retry | None = None,
@@ -116,6 +118,7 @@ def async_io(
     capacity: the number of rows in flight in one task, with those that wait for their turn.
     limit: the number of calls that the service may see, as a :class:`Limit` or several. One with
         scope="key" and one other hold together. Engine "python" keeps scope="task" only.
+    budget: when to stop calling, a :class:`Budget`. Engine "jvm" only.
     usage: the units in which calls report what they use, such as "tokens", with
         ``current_call().report_usage``. Each has a metric.
     timeout: the longest time of a row, over all its attempts and the waiting between them; a

@@ -29,6 +29,7 @@ from ..errors import error
 if TYPE_CHECKING:
     from pyspark.sql.types import Row, StructType
 
+    from ..budgets import Budget
     from ..options import (
         BatchSize,
         CarryOver,
@@ -62,7 +63,7 @@ class AsyncHarness:
         call_column, resource, name: as in :func:`async_io`.
     limit: as in :func:`async_io`; all scopes are that of one run. No scope="key", no ``adaptive``.
     carry_over: has no effect, as on a batch DataFrame.
-    by, call_key, share_calls, journal: refused; only Spark has what they need.
+    budget, by, call_key, share_calls, journal: refused; only Spark has what they need.
     engine: with "python" the options are refused that this engine refuses.
 
     Raises :class:`InvalidOption`, :class:`InvalidSchema` or :class:`InvalidFunction`.
@@ -81,6 +82,7 @@ class AsyncHarness:
         by: str | Sequence[str] | None = None,
         capacity: int = 100,
         limit: Limit | Sequence[Limit] | None = None,
+        budget: Budget | None = None,
         usage: str | Sequence[str] = (),
         timeout: Duration | Timeout | None = None,
         retry: int | Retry | None = None,

@@ -3,6 +3,7 @@ package io.pillarbox.async
 import java.util
 
 import io.pillarbox.api.RetryAfter
+import io.pillarbox.async.budget.BudgetPart
 import io.pillarbox.async.gate.CallGate
 import io.pillarbox.async.journal.{CallJournal, CallKey}
 import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy, FailurePolicy}
@@ -32,6 +33,7 @@ import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy, Failu
  * @param shareCalls inputs whose keys are equal, and that are in flight together, share one call. Each keeps
  *   its own total deadline, whose clock starts with the call or, if that is under way, when the input is
  *   taken in
+ * @param budget counts attempts and what they use, and failed rows; once it is spent calls fail without one
  * @param accounted makes the rows that leave, of those of the answer or the policy, and the call's account
  * @param isRateLimit tells of a failure if the service refused the attempt, to be asked later
  * @param operatorName the name that the function is told
@@ -56,6 +58,7 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
     callKey: Option[IN => CallKey] = None,
     journal: Option[CallJournal[OUT]] = None,
     shareCalls: Boolean = false,
+    budget: Option[BudgetPart] = None,
     accounted: Option[(CallAccount, util.Collection[OUT]) => util.Collection[OUT]] = None,
     isRateLimit: Throwable => Boolean = _.isInstanceOf[RetryAfter],
     operatorName: String = "",
@@ -71,6 +74,10 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
   require(
     lookAhead == 0 || (gate eq CallGate.Unlimited),
     "There is no look-ahead behind a gate: a call that is given ahead would start without its permit"
+  )
+  require(
+    lookAhead == 0 || budget.isEmpty,
+    "There is no look-ahead with a budget: a call that is given ahead would start without being counted"
   )
   require(
     lookAhead == 0 || batching.isEmpty,

@@ -3,6 +3,7 @@ package io.pillarbox.async
 import java.util
 
 import io.pillarbox.api.AsyncFunction
+import io.pillarbox.async.budget.BudgetExceededException
 import io.pillarbox.async.gate.CallGate
 import io.pillarbox.async.retry.{AsyncRetryStrategies, FailedCall}
 import io.pillarbox.mailbox.{MailboxExecutor, ProcessingTimeService}
@@ -41,6 +42,7 @@ private[async] final class CallWay[IN, OUT](
 
   private val callKey = options.callKey.orNull
   private val journal = options.journal.orNull
+  private val budget = options.budget.orNull
   private val accounted = options.accounted.orNull
   private val keyTurn =
     options.keyed.filter(_.callsPerKey > 0).map(new KeyTurn[IN, OUT](_, options.roomForKeys)).orNull
@@ -57,6 +59,7 @@ private[async] final class CallWay[IN, OUT](
     when((options.retry ne AsyncRetryStrategies.noRetry[OUT]) || (options.gate ne CallGate.Unlimited))(
       new Retries(this)
     ),
+    when(budget ne null)(new Budgets(this, budget)),
     options.batching.map(new Batches(this, _)),
     when(options.gate ne CallGate.Unlimited)(new Limits(this)),
     Some(attempts)
@@ -127,7 +130,8 @@ private[async] final class CallWay[IN, OUT](
 
   /** Gives the element its rows: those of the attempt, or the policy's in the place of its failure. */
   def out(call: Call, attempt: Attempt): Unit =
-    try
+    try {
+      if (budget ne null) tellBudget(attempt)
       if (attempt.isFailure) {
         metrics.errors += 1
         // It is decided even if the policy throws, as in Flink: what waits for room must not wait for ever.
@@ -135,10 +139,17 @@ private[async] final class CallWay[IN, OUT](
         call.setResults(withAccount(call, attempt, rowsInstead(call, attempt.error)))
       } else if (accounted eq null) attempt.answer(call)
       else call.setResults(withAccount(call, attempt, attempt.rows))
-    finally {
+    } finally {
       leave(call)
       finished(call)
     }
+
+  /** Counts rows that were called for. */
+  private def tellBudget(attempt: Attempt): Unit = {
+    val isCalled =
+      if (attempt.isFailure) !attempt.error.isInstanceOf[BudgetExceededException] else attempt.isAnswer
+    if (isCalled) budget.rowEnded(attempt.isFailure)
+  }
 
   private def rowsInstead(call: Call, error: Throwable): util.Collection[OUT] = {
     val failed = FailedCall(call.input, call.attempts, call.elapsedMs, madeFor(call).callId)

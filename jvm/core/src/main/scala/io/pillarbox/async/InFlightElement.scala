@@ -46,6 +46,9 @@ private[async] sealed class InFlightElement[IN, OUT](
   /** The number of its next attempt. */
   def nextAttempt: Int = attempts + 1 - pauses
 
+  /** True if a budget counts its attempt as under way. */
+  var isCharged: Boolean = false
+
   /** True if it is called in place of the elements that share the call, and is not in the queue. */
   def isCarrier: Boolean = (share ne null) && (share.carrier eq this)
 

@@ -175,6 +175,7 @@ private object CarryOverSpec {
  * @param by the columns by whose values rows are put into partitions, and within which an order is kept; none
  *   named: rows stay where they are
  * @param callsPerKey calls of rows with one key in flight at a time
+ * @param budget when to stop calling
  * @param signature alike for operators of one kind, in every run of a program
  * @param operatorId names this call of `async_io` in every executor of the application, wherever its
  *   DataFrame is used; limits that tasks share go by it
@@ -211,6 +212,7 @@ private[pillarbox] final case class AsyncIOSpec(
     callKey: Seq[String] = Nil,
     shareCalls: Boolean = false,
     shareInQuery: Boolean = false,
+    budget: Option[BudgetSpec],
     operatorId: String,
     callScope: Option[String],
     callColumn: Option[String],
@@ -255,6 +257,7 @@ private[pillarbox] final case class AsyncIOSpec(
     journal.map(path => s"journal=${if (path.isEmpty) "checkpoint" else path}$journalText"),
     Option.when(callKey.nonEmpty)(s"call_key=${callKey.mkString("[", ", ", "]")}"),
     Option.when(shareCalls)(s"share_calls=${if (shareInQuery) "query" else "task"}"),
+    budget.map(b => s"budget=(${b.summary})"),
     callColumn.map(name => s"call_column=$name"),
     Option.when(units.nonEmpty)(s"usage=${units.mkString("[", ", ", "]")}")
   ).flatten

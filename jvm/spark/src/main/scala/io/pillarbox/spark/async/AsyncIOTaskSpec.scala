@@ -1,5 +1,6 @@
 package io.pillarbox.spark.async
 
+import io.pillarbox.async.budget.BudgetPart
 import io.pillarbox.async.journal.CallKey
 import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy}
 import io.pillarbox.async.{AsyncOptions, Batching, Keyed}
@@ -47,12 +48,14 @@ private[pillarbox] final case class CallColumns(
  * @param scope the prefix of the ids of calls
  * @param limitKeys name what each of the operator's limits counts, for tasks that share it
  * @param journal the folder in which answers are kept, if they are
+ * @param budgetKey names the operator's budget for executors, if it has one
  * @param part the number of the partition, or of the slot
  */
 private[pillarbox] final case class CallSite(
     scope: String,
     limitKeys: Seq[String],
     journal: Option[JournalFolder],
+    budgetKey: Option[String],
     part: Int = 0
 ) {
 
@@ -128,6 +131,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
   def options(
       held: HeldGate,
       answers: Option[TaskJournal],
+      budget: Option[BudgetPart],
       failed: FailedCalls
   ): AsyncOptions[InternalRow, InternalRow] = {
     val view = inputView()
@@ -147,6 +151,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
       callKey = Option.when(site.journal.isDefined || spec.shareCalls)(callKeys()),
       journal = answers,
       shareCalls = spec.shareCalls,
+      budget = budget,
       accounted = columns.call.map(_ => new CallColumn(spec.units).add(_, _)),
       isRateLimit = ServiceOverload.isRateLimit,
       operatorName = spec.name,
@@ -158,15 +163,15 @@ private[pillarbox] final case class AsyncIOTaskSpec(
   /**
    * The number of rows that the Python worker gets before there is room for their calls, so that a free place
    * does not wait for the round trip to the JVM. It is 0 where another rule than the capacity decides when a
-   * call may start: a gate, a group, or the order, in which a finished call keeps its place until the row has
-   * left. It is 0 with a journal, too: a worker whose executor was killed would start calls whose answers
-   * nobody keeps.
+   * call may start: a gate, a budget, a group, or the order, in which a finished call keeps its place until
+   * the row has left. It is 0 with a journal, too: a worker whose executor was killed would start calls whose
+   * answers nobody keeps.
    */
   def lookAhead: Int =
     if (
       spec.form == "jvm" || spec.ordered ||
       spec.limits.nonEmpty ||
-      Seq(spec.carryOver, site.journal, spec.callsPerKey, spec.batch).exists(_.isDefined)
+      Seq(spec.carryOver, site.journal, spec.budget, spec.callsPerKey, spec.batch).exists(_.isDefined)
     ) 0
     else math.min(spec.capacity / AsyncIOTaskSpec.LookAheadShare, AsyncIOTaskSpec.MostLookAhead)
 

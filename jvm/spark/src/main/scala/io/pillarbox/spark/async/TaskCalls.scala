@@ -2,6 +2,7 @@ package io.pillarbox.spark.async
 
 import io.pillarbox.api.AsyncFunction
 import io.pillarbox.async.AsyncWaitOperator
+import io.pillarbox.async.budget.BudgetPart
 import io.pillarbox.spark.async.python.{PythonAsyncFunction, PythonChannel}
 import io.pillarbox.spark.task.UserClasses
 import org.apache.spark.TaskContext
@@ -20,6 +21,14 @@ private sealed abstract class TaskCalls(task: AsyncIOTaskSpec) {
   /** The answers that need no call. */
   val answers: Option[TaskJournal] = task.site.journal.map(new TaskJournal(task, _))
 
+  private val heldBudget: Option[HeldBudget] = for {
+    budget <- task.spec.budget
+    key <- task.site.budgetKey
+  } yield BudgetLedgers.ofProcess.hold(key, budget.terms)
+
+  /** The budget that its calls are counted in. */
+  final def budget: Option[BudgetPart] = heldBudget.map(_.part)
+
   /** The calls that the limit allows this task at a time now; 0 without a limit. */
   def limitShare: Long = held.limitShare
 
@@ -29,10 +38,12 @@ private sealed abstract class TaskCalls(task: AsyncIOTaskSpec) {
   /** Ends a wait for the worker. Any thread. */
   def abort(): Unit
 
-  /** Closes the limit and the journal. After the operator was closed. */
+  /** Closes the limit, the budget and the journal. After the operator was closed. */
   def close(): Unit =
     try held.close()
-    finally answers.foreach(_.close())
+    finally
+      try heldBudget.foreach(_.close())
+      finally answers.foreach(_.close())
 }
 
 private object TaskCalls {

@@ -33,7 +33,8 @@ private object AsyncIOTasks {
       CallSite(
         scope,
         CallIdentity.limitKeys(node.spec, node.operatorId, context),
-        CallJournals.folder(node, session, batch)
+        CallJournals.folder(node, session, batch),
+        CallBudgets.open(node, session, batch)
       ),
       ArrowSettings(conf.sessionLocalTimeZone, conf.arrowUseLargeVarTypes, conf.arrowMaxRecordsPerBatch),
       ErrorText.of(conf),

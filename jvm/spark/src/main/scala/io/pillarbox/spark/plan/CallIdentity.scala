@@ -64,6 +64,19 @@ private object CallIdentity {
   }
 
   /**
+   * Names an operator in a streaming query, or in what its `foreachBatch` runs: alike in every run and in all
+   * micro-batches. All uses of one `async_udf` have one name.
+   */
+  def placeInQuery(node: AsyncIO, batch: Option[MicroBatch]): String = {
+    import node.{operatorId, spec}
+    if (spec.expression) spec.signature
+    else
+      batch
+        .flatMap(known => placeIn(known.plan, spec, operatorId))
+        .fold(operatorId)(place => s"${spec.signature}-$place")
+  }
+
+  /**
    * Returns the operator's name in the progress of a streaming query: its own, with a number behind those of
    * its name that come before it in the query. On the thread that plans a micro-batch.
    */

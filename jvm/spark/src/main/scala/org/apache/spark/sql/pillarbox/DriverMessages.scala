@@ -4,6 +4,7 @@ import java.util.concurrent.ConcurrentHashMap
 
 import scala.concurrent.{ExecutionContext, Future}
 import scala.jdk.CollectionConverters._
+import scala.reflect.ClassTag
 import scala.util.control.NonFatal
 import scala.util.{Failure, Success}
 
@@ -31,6 +32,7 @@ object DriverMessages {
   private final val Close = "close"
   private final val Here = "here"
   private final val Lend = "lend"
+  private final val Spend = "spend"
   private final val First = "first"
   private final val Failed = "failed"
   private final val Report = "report"
@@ -49,6 +51,7 @@ object DriverMessages {
       context: SparkContext,
       listener: Listener,
       lender: Lender,
+      spender: Spender,
       failures: Failures,
       watcher: Watcher,
       biller: Biller
@@ -57,13 +60,16 @@ object DriverMessages {
     if (served ne env) {
       served = env
       executors.clear()
-      val endpoint = new DriverEndpoint(env.rpcEnv, listener, lender, failures, watcher, biller)
+      spender.applicationBegins()
+      val endpoint = new DriverEndpoint(env.rpcEnv, listener, lender, spender, failures, watcher, biller)
       env.rpcEnv.setupEndpoint(Driver, endpoint)
       context.addSparkListener(new SparkListener {
         override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
           // A message, to be read behind those of the run's tasks.
           case end: SparkListenerSQLExecutionEnd => tell((Ended, end.executionId.toString))
-          case end: QueryTerminatedEvent => tell((Ended, end.id.toString))
+          case end: QueryTerminatedEvent =>
+            tell((Ended, end.id.toString))
+            spender.ended(end.runId.toString)
           case _ => ()
         }
         override def onStageCompleted(stage: SparkListenerStageCompleted): Unit =
@@ -173,15 +179,25 @@ object DriverMessages {
    * Reports the use of a limit to the driver's lender. The answer comes on a thread of Spark's RPC, or never.
    * On an executor. Any thread; does not block.
    */
-  def lend(key: String, process: String, report: Array[Long])(answer: Array[Long] => Unit): Unit = {
+  def lend(key: String, process: String, report: Array[Long])(answer: Array[Long] => Unit): Unit =
+    ask[Array[Long]]((Lend, key, process, report))(grant => if (grant.nonEmpty) answer(grant))
+
+  /**
+   * Reports to the driver what of a budget was spent. The answer comes on a thread of Spark's RPC, or never.
+   * On an executor. Any thread; does not block.
+   */
+  def spend(key: String, process: String, report: Array[Double])(answer: Array[Double] => Unit): Unit =
+    ask[Array[Double]]((Spend, key, process, report))(grant => if (grant.nonEmpty) answer(grant))
+
+  private def ask[A: ClassTag](message: Product)(answer: A => Unit): Unit = {
     implicit val here: ExecutionContext = ExecutionContext.parasitic
     val env = SparkEnv.get
     if (env != null)
       try
         lenderIn(env)
-          .flatMap(_.ask[Array[Long]]((Lend, key, process, report)))
+          .flatMap(_.ask[A](message))
           .onComplete {
-            case Success(grant) => if (grant.nonEmpty) answer(grant)
+            case Success(grant) => answer(grant)
             case Failure(e) =>
               log.debug("The driver can't be asked for its leave to call", e)
               forgetLender()
@@ -213,6 +229,19 @@ object DriverMessages {
 
     /** Answers a process that uses a limit; empty for no answer. */
     def lend(key: String, process: String, report: Array[Long]): Array[Long]
+  }
+
+  /** Keeps the books of budgets on the driver. */
+  trait Spender {
+
+    /** Answers a process that spends, now or later; empty for no answer. On Spark's RPC. Must not block. */
+    def spend(key: String, process: String, report: Array[Double])(reply: Array[Double] => Unit): Unit
+
+    /** Another SparkContext has begun. */
+    def applicationBegins(): Unit
+
+    /** A run of a streaming query has ended. On a thread of Spark's listeners. */
+    def ended(run: String): Unit
   }
 
   /** Takes note of failed calls on the driver, on threads of Spark's. Must not block. */
@@ -250,6 +279,7 @@ object DriverMessages {
       override val rpcEnv: RpcEnv,
       listener: Listener,
       lender: Lender,
+      spender: Spender,
       failures: Failures,
       watcher: Watcher,
       biller: Biller
@@ -274,6 +304,8 @@ object DriverMessages {
     override def receiveAndReply(context: RpcCallContext): PartialFunction[Any, Unit] = {
       case (Lend, key: String, process: String, report: Array[Long]) =>
         context.reply(lender.lend(key, process, report))
+      case (Spend, key: String, process: String, report: Array[Double]) =>
+        spender.spend(key, process, report)(context.reply(_))
       case Settle => context.reply(true)
     }
   }

@@ -127,6 +127,7 @@ private[spark] final class OperatorsListener(store: ElementTrackingStore, isLive
     if (operator.execution != node.execution.number) {
       operator.execution = node.execution.number
       operator.runs += 1
+      operator.forgetTimers()
     }
     operator
   }
@@ -182,6 +183,9 @@ private object OperatorsListener {
     "number of calls that the limit allows at a time"
   )
 
+  /** The times to the next timers, of which the least counts. */
+  val Timers: Set[String] = Set("time to the next event-time timer", "time to the next processing-time timer")
+
   private final class Execution(val number: Long) {
     var nodes: Seq[SparkPlanInfo] = Nil
     var query = ""
@@ -226,9 +230,15 @@ private object OperatorsListener {
       set(values, place, before + value)
     }
 
+    /** A micro-batch after which there is no timer has no time to the next one. */
+    def forgetTimers(): Unit = for {
+      place <- metrics.indices if Timers(metrics(place)._1)
+      values <- ended.values if place < values.length
+    } values(place) = -1L
+
     private def isLevel(place: Int): Boolean = {
       val (name, kind) = metrics(place)
-      kind == "average" || Levels(name)
+      kind == "average" || Levels(name) || Timers(name)
     }
 
     /** Returns the array, or a longer copy if it is too short. */

@@ -129,6 +129,8 @@ private final case class Column(title: String, metrics: String*) {
         case "average" if values.isEmpty => ""
         case "average" if Column.Most(metric) => f"${values.foldLeft(0L)(math.max) / 10}%,d"
         case "average" => f"${values.sum / 10.0 / values.length}%.1f"
+        case "timing" if OperatorsListener.Timers(metric) =>
+          values.minOption.fold("")(UIUtils.formatDuration(_))
         case "timing" => UIUtils.formatDuration(values.sum)
         case "nsTiming" => UIUtils.formatDuration(values.sum / 1000000L)
         case "size" => Utils.bytesToString(values.sum)
@@ -169,6 +171,8 @@ private object Column {
     Column("Late rows dropped", "number of rows which are dropped by watermark"),
     Column("Event timers fired", "number of event-time timers fired"),
     Column("Processing timers fired", "number of processing-time timers fired"),
+    Column("Next event timer after", "time to the next event-time timer"),
+    Column("Next processing timer after", "time to the next processing-time timer"),
     Column("Time in Python", "time to run Python workers"),
     Column("Time to commit", "time to commit changes"),
     Column("Bytes committed", "bytes written by commits"),
