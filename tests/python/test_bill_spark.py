@@ -72,6 +72,13 @@ def test_rows_tell_that_the_journal_had_their_answer(spark: SparkSession, tmp_pa
     assert [tuple(row) for row in pb.usage(again).collect()] == [("asking", 0, 0, 0, 4, 0, 0, {})]
 
 
+def test_rows_that_a_budget_kept_from_a_call_have_no_attempt(spark: SparkSession) -> None:
+    spent = {"budget": pb.Budget(max_calls=1, on_exceeded="skip"), "on_error": "column"}
+    df = texts(spark, "a", "b").transform(pb.async_io, shout, **spent, **CALL).cache()
+    assert told(df) == [("a", "A", 1, False), ("b", None, 0, False)]
+    assert [row.s for row in pb.failed(df).collect()] == ["b"]
+
+
 def test_failed_rows_have_the_input_s_columns_and_are_fed_in_again(
     spark: SparkSession, engine: str, tmp_path: Path
 ) -> None:

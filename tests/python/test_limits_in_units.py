@@ -197,3 +197,30 @@ def test_operators_that_name_a_limit_share_it(spark: SparkSession, log: CallLog)
     assert "async_io(calls 2)" in message or "async_io(calls 3)" in message
     assert "per_minute=60" in message
     assert "per_minute=90" in message
+
+
+@pytest.mark.parametrize("carry_over", [False, True])
+def test_calls_of_a_stream_wait_for_what_they_will_use(
+    spark: SparkSession, log: CallLog, tmp_path: Path, carry_over: bool
+) -> None:
+    spark.range(0, 12, 1, 4).selectExpr("id", "repeat('x', 400) AS prompt").write.parquet(
+        str(tmp_path / "in")
+    )
+    rows = spark.readStream.schema("id long, prompt string").option("maxFilesPerTrigger", 2)
+    query = (
+        rows.parquet(str(tmp_path / "in"))
+        .transform(
+            pb.async_io, using(log, 200), returns="same long", inputs="id", carry_over=carry_over,
+            limit=pb.Limit(**TOKENS, estimate="length(prompt) / 2", name=str(log)),
+        )
+        .select("same")
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(str(tmp_path / "out"))
+    )  # fmt: skip
+    assert query.awaitTermination(120)
+    found = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert sorted(row.same for row in found) == list(range(12))
+    times = starts(log)
+    assert times[-1] - times[0] > 1.9

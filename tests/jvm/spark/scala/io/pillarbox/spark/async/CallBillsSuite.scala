@@ -62,7 +62,7 @@ class CallBillsSuite extends AnyFunSuite {
       said.toSeq == Seq(
         "async_io(score): 2,284 calls, 284 retries, 216 rate-limited, 120 answers from the journal, 40 " +
           "shared, 41.2 s of waiting for limits, 1,234,567 tokens",
-        "async_io(score): 1 calls, 0.13 tokens"
+        "async_io(score): 1 call, 0.13 tokens"
       )
     )
   }

@@ -19,8 +19,13 @@ private[async] final class Pace(spacingNanos: Double, toleranceNanos: Long, most
   /** The time until something may be charged. */
   def waitNanos(now: Long): Long = math.max(0L, base(now) - now - toleranceNanos)
 
-  /** The amount that may be charged without debt; negative in debt. */
-  def available(now: Long): Double = (toleranceNanos - (base(now) - now)) / spacingNanos
+  /**
+   * The amount that may be charged without debt; negative in debt.
+   *
+   * @param earlier the time by which charges may be early beside the tolerance
+   */
+  def available(now: Long, earlier: Long): Double =
+    (toleranceNanos + earlier - (base(now) - now)) / spacingNanos
 
   def charge(amount: Double, now: Long): Unit = {
     val time = math.min(Pace.Longest, math.ceil(amount * spacingNanos)).toLong

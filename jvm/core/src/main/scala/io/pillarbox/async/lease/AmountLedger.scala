@@ -68,16 +68,18 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
   private def partOf(account: Account, life: Long, now: Long): Double = {
     val first = firstOf(account)
     val room = window.room(now)
+    // Of many processes each reports seldom, and more of them must be able to have an amount meanwhile.
+    val available = pace.available(now, 2 * (life - terms.tokenNanos))
     val waiting = accounts.valuesIterator.filter(a => a.isWaiting && now - a.heardNanos < life)
     var (count, ahead) = (0, 0.0)
     waiting.foreach { other =>
       count += 1
       if (other.served < account.served) ahead += firstOf(other)
     }
-    val part = math.min(pace.available(now), room) / math.max(1, count)
+    val part = math.min(available, room) / math.max(1, count)
     // What is left of it comes back soon; but meanwhile others could not have it.
     if (part >= first) if (count > 1 && first > 0) first * math.floor(part / first) else part
-    else if (pace.available(now) - ahead >= 0 && room - ahead >= first - terms.most * 1e-9) first
+    else if (available - ahead >= 0 && room - ahead >= first - terms.most * 1e-9) first
     else 0.0
   }
 

@@ -124,7 +124,7 @@ private[pillarbox] object CallBills {
       def part(name: String, what: String) = Option.when(many(name) > 0)(f"${many(name)}%,d $what")
       val waited = many("limit_wait_ms")
       val parts = Seq(
-        Some(f"${many("calls")}%,d calls"),
+        Some(if (many("calls") == 1) "1 call" else f"${many("calls")}%,d calls"),
         part("retries", "retries"),
         part("rate_limited", "rate-limited"),
         part("from_journal", "answers from the journal"),
