@@ -77,7 +77,7 @@ from .errors import (
     StateError,
     WorkerFailed,
 )
-from .options import Backend, BatchSize, CarryOver, ErrorColumn, Journal, Limit, Timeout
+from .options import Backend, BatchSize, Breaker, CarryOver, ErrorColumn, Journal, Limit, Timeout
 from .retry import NotRetryable, Retry, RetryAfter, transient
 
 __all__ = [
@@ -95,6 +95,7 @@ __all__ = [
     "AsyncUdf",
     "Backend",
     "BatchSize",
+    "Breaker",
     "Budget",
     "Call",
     "CallFailed",

@@ -200,6 +200,7 @@ WORDS: dict[str, dict[str, str]] = {
             "on_exceeded": "on_error on_spent",
         }
     ),
+    "Breaker": _words({"failures": "threshold count", "pause": "timeout reset_timeout cooldown"}),
     "BatchSize": _words({"wait": "timeout batch_wait", "rows": "size"}),
     "RetryAfter": _words({"delay": "seconds delay_s retry_after"}),
     "JvmFunction": _words({"class_name": "name", "options": "config"}),
