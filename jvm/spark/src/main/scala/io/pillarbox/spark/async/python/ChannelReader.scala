@@ -80,7 +80,7 @@ private[python] object ChannelReader {
 
   private def failure(frame: Frame, flags: Int, retryAfterMs: Long): PythonCallException = {
     val (kind, text, traceback) = (frame.readText(), frame.readText(), frame.readText())
-    if (retryAfterMs >= 0) 
+    if (retryAfterMs >= 0)
       new PythonRetryAfterException(
         kind,
         text,
