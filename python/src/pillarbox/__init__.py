@@ -39,6 +39,7 @@ from ._driver.progress import progress
 from ._driver.read_offsets import read_offsets
 from ._driver.read_state import read_state
 from ._driver.scan import scan
+from ._driver.stored_journal import purge_journal, read_journal
 from ._driver.tagged_union import tagged_union
 from ._driver.usage import usage
 from ._keyed.aggregate import AggregateFunction
@@ -77,7 +78,7 @@ from .errors import (
     StateError,
     WorkerFailed,
 )
-from .options import Backend, BatchSize, CarryOver, ErrorColumn, Journal, Limit, Timeout
+from .options import Backend, BatchSize, Breaker, CarryOver, ErrorColumn, Journal, Limit, Timeout
 from .retry import NotRetryable, Retry, RetryAfter, transient
 
 __all__ = [
@@ -95,6 +96,7 @@ __all__ = [
     "AsyncUdf",
     "Backend",
     "BatchSize",
+    "Breaker",
     "Budget",
     "Call",
     "CallFailed",
@@ -143,6 +145,8 @@ __all__ = [
     "process_keyed_arrow",
     "process_keyed_async",
     "progress",
+    "purge_journal",
+    "read_journal",
     "read_offsets",
     "read_state",
     "scan",

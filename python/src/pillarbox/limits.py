@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from datetime import timedelta
 from typing import Any, Literal
 
 from ._base.checks import (
@@ -17,6 +18,7 @@ from ._base.checks import (
     is_number,
     needs_other,
 )
+from ._base.durations import milliseconds
 from ._base.unknown_options import answers_unknown
 from .errors import error
 
@@ -30,6 +32,32 @@ _RATES_MS = {
     "per_hour": _HOUR_MS,
     "per_day": 24 * _HOUR_MS,
 }
+
+
+@answers_unknown
+@dataclass(frozen=True)
+class Breaker:
+    """Stops the calls to a service that is overloaded; ``breaker=5`` is ``pb.Breaker(5)``.
+
+    Parameters
+    ----------
+    failures: after so many in a row that say that the service is overloaded, as for ``adaptive``,
+        no call begins. An answer begins the count anew; other failures don't count.
+    pause: the time after which one call tries. Its answer lets the others go on, and overload stops
+        them for as long again.
+    """
+
+    failures: int = 5
+    _: KW_ONLY
+    pause: str | timedelta = "30s"
+
+    def __post_init__(self) -> None:
+        check_count("limit.breaker", self.failures, 5)
+        _ = self._pause_ms
+
+    @property
+    def _pause_ms(self) -> int:
+        return milliseconds(self.pause, "limit.breaker.pause")
 
 
 @answers_unknown
@@ -57,6 +85,8 @@ class Limit:
         default the mean of what calls have reported; until one has, one call goes at a time.
     name: operators, streams and jobs of one Spark application that name a limit share it. They must
         agree in all fields but ``estimate``.
+    breaker: after so many failures in a row that say that the service is overloaded, calls pause,
+        and then one tries; a :class:`Breaker` says how long. Each executor goes by its own calls.
     """
 
     _: KW_ONLY
@@ -70,8 +100,13 @@ class Limit:
     unit: str = CALLS
     estimate: float | str | None = None
     name: str | None = None
+    breaker: int | Breaker | None = None
 
     def __post_init__(self) -> None:
+        if self.breaker is not None and not isinstance(self.breaker, Breaker):
+            expected = "a number of failures or a pb.Breaker"
+            check(is_number(self.breaker, int), "limit.breaker", expected, self.breaker, 5)
+            object.__setattr__(self, "breaker", Breaker(self.breaker))
         if self.name is not None:
             check_name("limit.name", self.name, "openai")
         if self.scope is None:
@@ -84,7 +119,7 @@ class Limit:
             self._check_rate(f"limit.{option}", amount)
         if self.concurrency is not None:
             check_count("limit.concurrency", self.concurrency, 50)
-        elif not given:
+        elif not given and self.breaker is None:
             raise error("EMPTY_LIMIT")
         elif self.adaptive:
             advice = "Give concurrency too, which it starts from and does not exceed."
@@ -108,6 +143,7 @@ class Limit:
         for option, value in (
             ("concurrency", self.concurrency),
             ("adaptive", self.adaptive or None),
+            ("breaker", self.breaker),
         ):
             if value is not None:
                 advice = "Give it in another pb.Limit, which counts calls."
@@ -124,8 +160,9 @@ class Limit:
             check(estimate <= most, "limit.estimate", fits, estimate, most)
 
     def _check_scope(self, given: dict[str, float]) -> None:
-        if self.scope == "key" and (given or self.adaptive):
-            option = "adaptive" if self.adaptive else next(iter(given))
+        others = {"adaptive": self.adaptive or None, "breaker": self.breaker, **given}
+        option = next((name for name, value in others.items() if value is not None), None)
+        if self.scope == "key" and option is not None:
             advice = "Give concurrency alone, and another pb.Limit for the rest."
             condition = 'with scope="key"'
             raise needs_other(f"limit.{option}", getattr(self, option), condition, advice)
@@ -163,7 +200,14 @@ class Limit:
             {"permits": amount, "interval_ms": _RATES_MS[name]}
             for name, amount in self._rates().items()
         ]
-        first = {"concurrency": self.concurrency, "adaptive": self.adaptive}
+        breaker = self.breaker
+        first = {
+            "concurrency": self.concurrency,
+            "adaptive": self.adaptive,
+            "breaker": {"failures": breaker.failures, "pause_ms": breaker._pause_ms}
+            if isinstance(breaker, Breaker)
+            else None,
+        }
         return [
             {"rate": rate, **({} if number else first), **common}
             for number, rate in enumerate(rates or [None])

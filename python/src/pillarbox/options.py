@@ -22,6 +22,7 @@ from ._base.checks import (
 from ._base.durations import milliseconds
 from ._base.unknown_options import answers_unknown
 from .errors import error
+from .limits import Breaker as Breaker
 from .limits import Limit as Limit
 from .retry import Retry
 

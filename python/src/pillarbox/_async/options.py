@@ -192,11 +192,13 @@ def refuse_for_python(options: AsyncOptions) -> None:
 def options_of_jvm(options: AsyncOptions) -> Iterator[tuple[str, str]]:
     """Yield the given options that only an operator in the executor can keep, with the reason."""
     adaptive = any(limit.adaptive for limit in options.limits)
+    breaker = any(limit.breaker for limit in options.limits)
     of_use = next((limit.unit for limit in options.limits if limit.unit != CALLS), None)
     no_order = "a Python worker is given its rows a batch at a time and keeps no order by key"
     by_itself = "each row is called by itself, and its answer goes to Spark alone"
     for option, value, reason in (
         ("limit.adaptive", adaptive, "its calls don't learn how the service bears others"),
+        ("limit.breaker", breaker, "its calls don't learn how the service bears others"),
         ("limit.unit", of_use, "a Python worker does not wait for what its calls have reported"),
         ("by", options.by, no_order),
         ("carry_over", options.carry_over, "a Python worker ends its calls with its task"),

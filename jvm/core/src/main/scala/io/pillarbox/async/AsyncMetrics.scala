@@ -34,6 +34,10 @@ private[pillarbox] final class AsyncMetrics(val units: UsageUnits = UsageUnits.N
   /** Elements that waited for the call of another one, instead of a call of their own. */
   var shared: Long = 0L
 
+  /** The times that calls were stopped since the service was overloaded, and the nanoseconds for which. */
+  var breakerOpenings: Long = 0L
+  var breakerOpenNanos: Long = 0L
+
   /** Elements taken in and not answered yet: calls under way, waiting for a permit or for a retry. */
   var inFlight: Int = 0
 

@@ -20,6 +20,8 @@ private[pillarbox] object AsyncIOMetrics {
   val LimitWait = "limitWait"
   val ConcurrencyNow = "maxConcurrencyNow"
   val CapacityWait = "capacityWait"
+  val BreakerOpenings = "breakerOpenings"
+  val BreakerOpenTime = "breakerOpenTime"
   val LatencyMean = "latencyMean"
   val LatencyP99 = "latencyP99"
   val MailboxLatency = "mailboxLatency"
@@ -59,6 +61,9 @@ private[pillarbox] object AsyncIOMetrics {
     LimitWait -> SQLMetrics.createTimingMetric(sc, "time waiting for limits"),
     ConcurrencyNow -> SQLMetrics.createAverageMetric(sc, "calls allowed at a time, share of a task"),
     CapacityWait -> SQLMetrics.createNanoTimingMetric(sc, "time waiting for capacity"),
+    BreakerOpenings -> SQLMetrics.createMetric(sc, "times that a breaker stopped calls"),
+    BreakerOpenTime -> SQLMetrics
+      .createNanoTimingMetric(sc, "time that a breaker stopped calls, in executors"),
     LatencyMean -> SQLMetrics.createAverageMetric(sc, "call latency mean (ms)"),
     LatencyP99 -> SQLMetrics.createAverageMetric(sc, "call latency p99 (ms)"),
     MailboxLatency -> SQLMetrics.createAverageMetric(sc, "mailbox latency p99 (ms)")

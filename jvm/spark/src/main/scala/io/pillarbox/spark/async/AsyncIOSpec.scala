@@ -86,6 +86,7 @@ private object RateSpec {
  *   what has been reported
  * @param estimateSql the same as an expression of the input's columns
  * @param name operators that name it share it
+ * @param breaker when calls stop since the service is overloaded
  */
 private[pillarbox] final case class LimitSpec(
     @JsonDeserialize(contentAs = classOf[Integer]) concurrency: Option[Int],
@@ -95,7 +96,8 @@ private[pillarbox] final case class LimitSpec(
     unit: String = LimitSpec.Calls,
     @JsonDeserialize(contentAs = classOf[java.lang.Double]) estimate: Option[Double] = None,
     estimateSql: Option[String] = None,
-    name: Option[String] = None
+    name: Option[String] = None,
+    breaker: Option[BreakerSpec] = None
 ) {
 
   /** True if it counts what calls use. */
@@ -104,8 +106,11 @@ private[pillarbox] final case class LimitSpec(
   /** The limit without what an operator says of its own calls. */
   def figures: LimitSpec = copy(estimate = None, estimateSql = None)
 
+  /** True if it has something that the driver could lend to executors, beside what each does by itself. */
+  private def hasAmounts: Boolean = concurrency.isDefined || rate.isDefined
+
   /** True if the driver lends parts of it to executors. */
-  def isLent: Boolean = scope == LimitScope.Query || scope == LimitScope.Application
+  def isLent: Boolean = hasAmounts && (scope == LimitScope.Query || scope == LimitScope.Application)
 
   /** The limit as `explain()` shows it. */
   def summary: String = Seq(
@@ -115,9 +120,13 @@ private[pillarbox] final case class LimitSpec(
     estimate.map(n => s"estimate=${AsyncIOSpec.shown(n)}").orElse(estimateSql.map(sql => s"estimate=$sql")),
     name.map(name => s"name=$name"),
     Some(s"scope=${scope.name}"),
-    Option.when(adaptive)("adaptive=true")
+    Option.when(adaptive)("adaptive=true"),
+    breaker.map(b => s"breaker=${b.failures} pause=${b.pauseMs}ms")
   ).flatten.mkString(" ")
 }
+
+/** After so many failures in a row that say "overloaded" no call begins for `pauseMs`, and then one tries. */
+private[pillarbox] final case class BreakerSpec(failures: Int, pauseMs: Long)
 
 private[pillarbox] object LimitSpec {
 

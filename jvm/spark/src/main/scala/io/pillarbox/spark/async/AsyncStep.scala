@@ -79,6 +79,12 @@ private[async] final class AsyncStep(
     if (pending != null) action.suspendForRoom()
   }
 
+  /** Counts in the metrics how often overload has stopped calls. */
+  def countBreakers(): Unit = calls.held.takeBreakerCounts { (times, nanos) =>
+    metrics.breakerOpenings += times
+    metrics.breakerOpenNanos += nanos
+  }
+
   /** Returns the error with the operator's name, since operators of one thread run each other's mail. */
   def named(error: Throwable): Throwable = AsyncStep.named(task, error)
 

@@ -16,6 +16,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression
 private[pillarbox] final class HeldGate private[async] (
     val gate: CallGate,
     limits: Seq[LimitSpec],
+    breakers: Seq[BreakerGate],
     release: HeldGate => Unit,
     share: HeldGate => Long
 ) extends AutoCloseable {
@@ -27,6 +28,12 @@ private[pillarbox] final class HeldGate private[async] (
   /** Returns what the limits charge calls with, for one thread; none if they count calls alone. */
   def charges(operator: String, estimates: Seq[Expression]): Option[LimitCharges] =
     Option.when(limits.exists(_.isOfUse))(new LimitCharges(operator, limits, estimates))
+
+  /**
+   * Gives how often the service's overload has stopped calls, and the ns for which, to the first of the
+   * holders that asks.
+   */
+  def takeBreakerCounts(taker: (Int, Long) => Unit): Unit = breakers.foreach(_.takeCounts(taker))
 
   override def close(): Unit = if (isHeld) {
     isHeld = false
@@ -74,6 +81,7 @@ private[pillarbox] final class ExecutorGates(nanoTime: () => Long, lend: (String
         val held = new HeldGate(
           CallGate.ofUnits(parts.map { case (gate, unit, _) => gate -> unit }),
           parts.map(_._3),
+          shared.flatMap(_.breaker),
           holder => shared.foreach(release(_, holder)),
           holder => shared.map(shareOf(_, holder)).filter(_ > 0).minOption.getOrElse(0L)
         )
@@ -114,12 +122,18 @@ private[pillarbox] final class ExecutorGates(nanoTime: () => Long, lend: (String
     /** A lent gate returns its part in the background, which must be over before there is another one. */
     val keepNanos: Long = math.max(
       rate.fold(0L)(_.fillNanos),
-      if (spec.adaptive || spec.isLent) LearnedNanos else 0L
+      if (spec.adaptive || spec.isLent || spec.breaker.isDefined) LearnedNanos else 0L
     )
 
-    val gates: Seq[CallGate] =
+    val breaker: Option[BreakerGate] = spec.breaker.map { breaker =>
+      val pauseNanos = TimeUnit.MILLISECONDS.toNanos(breaker.pauseMs)
+      new BreakerGate(breaker.failures, pauseNanos, ServiceOverload, GateClock.System)
+    }
+
+    val gates: Seq[CallGate] = breaker.toSeq ++ (
       if (spec.isLent) Seq(lend(limitKey, termsOf(spec)))
       else spec.concurrency.map(ofConcurrency).toSeq ++ rate
+    )
 
     private def ofConcurrency(max: Int): CallGate =
       if (spec.adaptive) new AdaptiveGate(max, ServiceOverload, GateClock.System)
@@ -134,7 +148,7 @@ private[pillarbox] object ExecutorGates {
 
   val ofProcess: ExecutorGates = new ExecutorGates(() => System.nanoTime(), LeaseLedgers.borrow(_, _))
 
-  private val Ungated = new HeldGate(CallGate.Unlimited, Nil, _ => (), _ => 0L)
+  private val Ungated = new HeldGate(CallGate.Unlimited, Nil, Nil, _ => (), _ => 0L)
 
   /** The time for which a gate keeps what it has learned of its service. */
   private val LearnedNanos = TimeUnit.MINUTES.toNanos(10)

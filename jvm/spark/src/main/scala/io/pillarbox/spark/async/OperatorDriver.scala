@@ -52,8 +52,10 @@ private final class OperatorDriver(
   }
 
   /** Hands the figures so far to Spark, which shows them with the executor's next heartbeat. */
-  private def publish(): Unit =
+  private def publish(): Unit = {
+    async.countBreakers()
     published = TaskMetrics.publish(task.metrics, async.metrics, lane.mailbox.metrics, published)
+  }
 
   /** True once all rows have been taken, called and emitted. */
   def isFinished: Boolean = inputEnded && operator.isDrained

@@ -19,7 +19,9 @@ private[async] object TaskMetrics {
     Shared -> (_.shared),
     LimitWait -> (_.limitWaitNanos / 1000000L),
     JournalHits -> (_.journalHits),
-    CapacityWait -> (_.capacityWaitNanos)
+    CapacityWait -> (_.capacityWaitNanos),
+    BreakerOpenings -> (_.breakerOpenings),
+    BreakerOpenTime -> (_.breakerOpenNanos)
   )
 
   /**

@@ -102,6 +102,7 @@ private[carry] final class CarrySlot(
     val before = published
     async.failed.publish()
     async.bill.report()
+    async.countBreakers()
     published = TaskMetrics.publish(sql, async.metrics, action.processor.mailbox.metrics, before)
     CarryMetrics.counts.foreach { case (name, metric) =>
       sql(name) += published(metric) - before.getOrElse(metric, 0L)
