@@ -39,6 +39,7 @@ from ._driver.progress import progress
 from ._driver.read_offsets import read_offsets
 from ._driver.read_state import read_state
 from ._driver.scan import scan
+from ._driver.stored_journal import purge_journal, read_journal
 from ._driver.tagged_union import tagged_union
 from ._driver.usage import usage
 from ._keyed.aggregate import AggregateFunction
@@ -144,6 +145,8 @@ __all__ = [
     "process_keyed_arrow",
     "process_keyed_async",
     "progress",
+    "purge_journal",
+    "read_journal",
     "read_offsets",
     "read_state",
     "scan",

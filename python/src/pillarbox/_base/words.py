@@ -156,6 +156,15 @@ WORDS: dict[str, dict[str, str]] = {
     },
     "scan": _KEYED | _SCAN,
     "tagged_union": _KEY | _words({"timestamp, the name of a column": "event_time time at"}),
+    "read_journal": _words({"name": "operator", "path": "journal folder"}),
+    "purge_journal": _words(
+        {
+            "name": "operator",
+            "path": "journal folder",
+            "older_than": "ttl retention before age",
+            "where": "condition filter key",
+        }
+    ),
     "read_offsets": _words(
         {
             "batch_id: the offsets after that micro-batch": "version",

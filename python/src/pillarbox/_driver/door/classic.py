@@ -55,6 +55,10 @@ class ClassicDoor(Door):
         session = self._spark._jsparkSession
         return self._frame(self._bridge().readState(session, json.dumps(address)))
 
+    def purge_journal(self, purge: dict[str, Any]) -> int:
+        session = self._spark._jsparkSession
+        return int(self._bridge().purgeJournal(session, json.dumps(purge)))
+
     def _look_up(self, kind: str, address: dict[str, Any]) -> str:
         session = self._spark._jsparkSession
         return str(self._bridge().lookUp(session, kind, json.dumps(address)))

@@ -83,6 +83,9 @@ class ConnectDoor(Door):
     def read_state(self, address: dict[str, Any]) -> DataFrame:
         return self._frame(Operator("read_state", address))
 
+    def purge_journal(self, purge: dict[str, Any]) -> int:
+        return int(self._rows("purge_journal", purge)[0][0])
+
     def _look_up(self, kind: str, address: dict[str, Any]) -> str:
         return str(self._rows(kind, address)[0][0])
 

@@ -26,7 +26,7 @@ _added: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 
 
 class Door(ABC):
-    """The requests to the driver of ``spark``. Calls block, and start no job."""
+    """The requests to the driver of ``spark``. Calls block, and start no job, if not said so."""
 
     no_jar: str
     """The reason why there is no engine "jvm" where ``jar`` returns None, as half a sentence."""
@@ -72,6 +72,10 @@ class Door(ABC):
     @abstractmethod
     def read_state(self, address: dict[str, Any]) -> DataFrame:
         """Return the state or the timers at the ``address`` as a DataFrame."""
+
+    @abstractmethod
+    def purge_journal(self, purge: dict[str, Any]) -> int:
+        """Delete answers of a journal, and return their number. Runs jobs."""
 
     def look_up(self, kind: str, address: dict[str, Any]) -> list[Any]:
         """Return what a checkpoint has of a ``kind``: "stored_operators" are ``{"id", "name"}``,

@@ -7,7 +7,7 @@ import scala.jdk.CollectionConverters._
 import io.pillarbox.api.RetryAfter
 import io.pillarbox.async.AsyncHarness._
 import io.pillarbox.async.gate.ConcurrencyGate
-import io.pillarbox.async.journal.{CallJournal, CallKey}
+import io.pillarbox.async.journal.{CallCost, CallJournal, CallKey}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** What rows are told of their calls. An account is written as "id attempts ms", with a J for the journal. */
@@ -88,7 +88,7 @@ class CallAccountSuite extends AnyFunSuite {
     val known = new CallJournal[String] {
       override def find(key: CallKey): util.Collection[String] = util.List.of("x", "y")
       override def willCall(): Unit = ()
-      override def keep(key: CallKey, attempt: Int, rows: util.Collection[String]): Unit = ()
+      override def keep(key: CallKey, cost: CallCost, rows: util.Collection[String]): Unit = ()
       override def flush(): Unit = ()
     }
     val h = harness(keyed(_).copy(journal = Some(known)))

@@ -45,4 +45,8 @@ private[pillarbox] final class Usage(units: UsageUnits) {
 
   /** The same; NaN if nothing was added. */
   def ifReported(unit: Int): Double = if (isReported.get(unit) == 1) sums(unit).sum else Double.NaN
+
+  /** The units of which something was reported, with their sums so far. */
+  def amounts: Seq[(String, Double)] =
+    units.names.indices.collect { case unit if isReported.get(unit) == 1 => units.names(unit) -> this(unit) }
 }

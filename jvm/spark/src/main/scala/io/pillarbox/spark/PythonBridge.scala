@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.ObjectMapper
 import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec, CallBills, CallProgress}
 import io.pillarbox.spark.base.{Build, PillarboxConf, SpecJson}
 import io.pillarbox.spark.inspect.{CheckpointCatalog, StateAddress, StateReader}
+import io.pillarbox.spark.journal.JournalPurge
 import io.pillarbox.spark.keyed.KeyedSpec
 import io.pillarbox.spark.keyed.jvm.JvmKeyedOperator
 import io.pillarbox.spark.keyed.python.PythonKeyedOperator
@@ -119,6 +120,15 @@ private[pillarbox] object PythonBridge {
     PillarboxStrategy.register(session, node)
     SparkAdapter.ofRows(session, node)
   }
+
+  /**
+   * Deletes answers of a journal, and returns their number. Blocks.
+   *
+   * @param purgeJson a [[io.pillarbox.spark.journal.JournalPurge]] as JSON
+   * @throws java.lang.IllegalArgumentException if there is no such journal, or operator in it
+   */
+  def purgeJournal(session: SparkSession, purgeJson: String): Long =
+    SpecJson.read[JournalPurge](purgeJson).run(session)
 
   /**
    * Returns the figures of the calls of tagged actions, as `CallProgress` has them, and hides Spark's own

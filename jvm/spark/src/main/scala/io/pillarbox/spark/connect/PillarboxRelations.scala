@@ -42,6 +42,8 @@ private[pillarbox] final class PillarboxRelations extends RelationPlugin {
         val initial = message.initial.map(connect.dataFrame).orNull
         PythonBridge.processKeyed(input, function, message.spec, initial)
       case "read_state" => PythonBridge.readState(connect.session, message.spec)
+      case "purge_journal" =>
+        connect.rows(PythonBridge.purgeJournal(connect.session, message.spec).toString)
       case "progress" =>
         val asked = SpecJson.read[PillarboxRelations.Progress](message.spec)
         connect.rows(PythonBridge.progress(connect.session, asked.progress, asked.goesOn))
