@@ -160,6 +160,19 @@ def test_usage_of_a_frame_is_that_of_its_actions_while_they_run_and_after(
         pb.usage(spark.range(1))
 
 
+def test_calls_in_expressions_have_a_bill(spark: SparkSession) -> None:
+    @pb.async_udf(returns="string", name="shouting", usage="tokens")
+    async def loud(text: str) -> str:
+        pb.current_call().report_usage(tokens=len(text))
+        return text.upper()
+
+    df = texts(spark, "a", "bc").withColumn("y", loud("s"))
+    assert bill(df)["calls"] == 0
+    assert [row.y for row in df.collect()] == ["A", "BC"]
+    found = bill(df)
+    assert (found["operator"], found["calls"], found["usage"]) == ("shouting", 2, {"tokens": 3})
+
+
 def test_calls_of_tasks_that_failed_are_in_the_bill(spark: SparkSession) -> None:
     df = texts(spark, "a", "b").transform(pb.async_io, refuse_b, returns="y string", ordered=True)
     with pytest.raises(Exception, match="no b"):

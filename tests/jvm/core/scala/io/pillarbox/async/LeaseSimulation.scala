@@ -38,8 +38,10 @@ object LeaseSimulation {
       processes <- Seq(1, 10, 100, 1000)
     } {
       val run = new Run(one, processes)
-      println(f"| ${one.name} | $processes%,d | ${run.reportsASecond}%,.0f | ${run.share * 100}%.1f %% | " +
-        f"${run.reportMicros}%.1f |")
+      println(
+        f"| ${one.name} | $processes%,d | ${run.reportsASecond}%,.0f | ${run.share * 100}%.1f %% | " +
+          f"${run.reportMicros}%.1f |"
+      )
     }
 
   private final class Run(one: Case, processes: Int) {

@@ -25,8 +25,8 @@ import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy, Failu
  * @param keyed set if the elements have keys: the order holds within a key, and calls of a key may be limited
  * @param totalTimeoutMs the time for an element with all its attempts and the waits between them; 0 for none
  * @param attemptTimeoutMs the time for one attempt, whose failure may be retried; 0 for none
- * @param charges what a call of these inputs is charged with before it begins, in each limit of the gate, which
- *   is then one of several; what it throws is the failure of the call. Mailbox thread
+ * @param charges what a call of these inputs is charged with before it begins, in each limit of the gate,
+ *   which is then one of several; what it throws is the failure of the call. Mailbox thread
  * @param batching gathers elements if the function is a [[BatchAsyncFunction]] that is to be called with many
  * @param callKey names the call of an input; inputs with one key have the same answer
  * @param journal answers an input without a call, place or permit, if it has the key's rows

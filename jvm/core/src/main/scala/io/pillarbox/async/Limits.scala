@@ -83,6 +83,7 @@ private[async] final class Limits[IN, OUT](way: CallWay[IN, OUT]) extends Stage[
    * that is gone and is charged otherwise.
    */
   private def onGranted(): Unit = if (ticket.compareAndSet(Granted, Idle)) {
+    way.metrics.limitWait.lap()
     val fits = dropGone() && gate.mayBegin && ((charges eq null) || ticket.isFor(line.peekFirst()))
     if (fits) start(line.pollFirst()) else ticket.taken().unused()
     advance()

@@ -19,8 +19,8 @@ private[async] final class Retries[IN, OUT](way: CallWay[IN, OUT]) extends Stage
   override def enter(call: Call): Unit = goOn(call)
 
   /**
-   * Retries unless the total deadline has passed, or it is a shared call that no element waits for. A pause of
-   * the whole limit is no attempt.
+   * Retries unless the total deadline has passed, or it is a shared call that no element waits for. A pause
+   * of the whole limit is no attempt.
    */
   override def ended(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
     val isAwaited = !call.isCarrier || !call.share.sharers.isEmpty

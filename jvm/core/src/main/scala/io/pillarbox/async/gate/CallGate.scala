@@ -65,7 +65,7 @@ private[pillarbox] trait Permit {
    */
   def observe(@unused startNanos: Long, @unused error: Throwable): Unit = ()
 
-  /** Tells what an attempt has used, by the number of the unit, before its permit is released; NaN: nothing. */
+  /** Tells what an attempt has used, by the number of the unit, before its release; NaN for no report. */
   def used(@unused amounts: Int => Double): Unit = ()
 
   /** Takes note of what the service says of a limit, by the number of the unit. */

@@ -74,7 +74,7 @@ private[async] abstract class PausingGate(protected final val clock: GateClock) 
   protected final def nanosOf(ms: Long): Long =
     TimeUnit.MILLISECONDS.toNanos(math.min(ms, Overload.LongestPauseMs))
 
-  /** Serves the waiters after this time in ns, unless the clock is armed for an earlier one. Under the lock. */
+  /** Serves the waiters after this time in ns, unless the clock is armed for less. Under the lock. */
   protected final def serveAfter(nanos: Long): Unit = if (hasWaiters) {
     val at = clock.nanoTime + nanos
     if (!armed || at - armedFor < 0) {

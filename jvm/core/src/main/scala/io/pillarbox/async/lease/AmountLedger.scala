@@ -9,8 +9,8 @@ import io.pillarbox.async.gate.{ChargeWindow, Pace}
 /**
  * Divides a rate over processes. One thread at a time.
  *
- * An amount is lent for a short time, and counts into the slot in which that ends: it is used before, whenever
- * that is, and so what is used in any stretch of the interval is within the limit, as [[ChargeWindow]] has
+ * An amount is lent for a short time, and counts into the slot in which that ends: it is used before,
+ * whenever that is, and so what is used in any stretch of the interval is within the limit, as [[ChargeWindow]] has
  * it. What a process that is lost was lent counts as used. What one returns is taken from the slot into which
  * it counts.
  *
