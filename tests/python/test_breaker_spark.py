@@ -54,9 +54,11 @@ def test_the_python_engine_has_none() -> None:
         )
 
 
-def test_a_service_that_is_down_is_asked_by_one_call_for_each_pause(spark: SparkSession) -> None:
-    """Of 30 rows the first three fail together; then each pause lets one try, and the service is
-    back for the third of these."""
+def test_a_service_that_is_down_is_left_alone_until_a_call_that_tries_is_answered(
+    spark: SparkSession,
+) -> None:
+    """The first five calls fail. Up to five begin before three have failed; after a pause one tries
+    until the service is back."""
 
     class Busy(Exception):
         status = 503
@@ -86,4 +88,4 @@ def test_a_service_that_is_down_is_asked_by_one_call_for_each_pause(spark: Spark
         plan = plan.children().head()
     metrics = plan.metrics()
     assert metrics.apply("breakerOpenings").value() == 1
-    assert metrics.apply("breakerOpenTime").value() >= 1.4e9
+    assert metrics.apply("breakerOpenTime").value() >= 0.5e9
