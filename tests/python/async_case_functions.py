@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import Counter
 from collections.abc import Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -108,6 +109,40 @@ def too_few() -> Any:
         return [0] * (len(rows) - 1)
 
     return shorten
+
+
+def partly(*attempts: Any) -> Callable[[], Any]:
+    """Lists of rows, in which attempts of the rows but x = 0 are answered by these exceptions, None
+    for an answer: the number of the attempt."""
+
+    def made() -> Any:
+        tried: Counter[int] = Counter()
+
+        def one(row):
+            tried[row.x] += 1
+            step = attempts[min(tried[row.x], len(attempts)) - 1] if row.x else None
+            return tried[row.x] if step is None else step
+
+        async def answer(rows):
+            return [one(row) for row in rows]
+
+        return answer
+
+    return made
+
+
+def sizes_after(failures: int) -> Callable[[], Any]:
+    """As ``sizes``, but so many attempts of each list fail."""
+
+    def made() -> Any:
+        async def size(rows):
+            if pb.current_call().attempt <= failures:
+                raise OSError("busy")
+            return [len(rows)] * len(rows)
+
+        return size
+
+    return made
 
 
 def answering(*answers: Any) -> Callable[[], Any]:

@@ -142,6 +142,7 @@ CONNECT = SMOKE | {
     "test_random_programs_spark",
     "test_scan_spark",
     "test_state_types_spark",
+    "test_stored_journal_spark",
     "test_tagged_union",
     "test_tagged_union_spark",
     "test_types_round_trip",

@@ -168,6 +168,13 @@ class Latch:
             await asyncio.sleep(0.005)
 
 
+def as_dict(row: Any) -> dict[str, Any]:
+    """Of a row as `observedMetrics` has it, in which Spark Connect gives values and schema."""
+    if "schema" not in row:
+        return dict(row.asDict())
+    return dict(zip((field["name"] for field in row.schema["fields"]), row["values"], strict=True))
+
+
 def eventually(condition: Callable[[], bool], what: str, limit_s: float = LIMIT_S) -> None:
     """Waits for a condition; fails with ``what`` was waited for if it does not come true."""
     deadline = time.monotonic() + limit_s

@@ -277,6 +277,11 @@ async def call(row):
             pb.InvalidOption,
             "HARNESS_NEEDS_SPARK.*adaptive",
         ),
+        (
+            {"limit": pb.Limit(per_day=2, unit="usd", scope="task"), "engine": "python"},
+            pb.InvalidOption,
+            "OPTION_NEEDS_JVM.*limit.unit",
+        ),
         ({"limit": pb.Limit(concurrency=2), "engine": "python"}, pb.InvalidOption, "LIMIT_NEEDS"),
         ({"carry_over": True, "engine": "python"}, pb.InvalidOption, "OPTION_NEEDS_JVM"),
         ({"engine": "java"}, pb.InvalidOption, "engine"),

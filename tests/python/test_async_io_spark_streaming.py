@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pillarbox as pb
-from spark_support import CallLog, Kept, by_value, eventually, own_pool, threads_are_gone
+from spark_support import CallLog, Kept, as_dict, by_value, eventually, own_pool, threads_are_gone
 
 by_value(__name__)
 
@@ -130,13 +130,6 @@ def test_a_batch_that_is_run_again_after_a_failure_uses_the_same_call_ids(
     assert len(set(second.values())) == 20
 
 
-def as_dict(row: Any) -> dict[str, Any]:
-    """Of a row as `observedMetrics` has it, in which Spark Connect gives values and schema."""
-    if "schema" not in row:
-        return dict(row.asDict())
-    return dict(zip((field["name"] for field in row.schema["fields"]), row["values"], strict=True))
-
-
 def test_the_progress_shows_what_calls_have_done(folders: Folders) -> None:
     async def second_time(row: Any) -> int:
         if pb.current_call().attempt == 1 and row.id % 2:
@@ -157,10 +150,10 @@ def test_the_progress_shows_what_calls_have_done(folders: Folders) -> None:
     writer = rows.writeStream.format("noop").option("checkpointLocation", folders.checkpoint)
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination()
-    with_rows = [one for one in query.recentProgress if one.numInputRows]
-    assert len(with_rows) == 1
-    observed = {name: as_dict(row) for name, row in with_rows[0].observedMetrics.items()}
-    none = {"numTimeouts": 0, "numJournalHits": 0}
+    (with_rows,) = [one for one in query.recentProgress if one.numInputRows]
+    observed = {name: as_dict(row) for name, row in with_rows.observedMetrics.items()}
+    others = "numTimeouts numJournalHits numRateLimited numShared limitWaitMs"
+    none = dict.fromkeys(others.split(), 0)
     assert observed == {
         "look_up": {"numOutputRows": 10, "numCalls": 15, "numRetries": 5, "numErrors": 0, **none},
         "look_up 2": {"numOutputRows": 10, "numCalls": 10, "numRetries": 0, "numErrors": 4, **none},

@@ -1,6 +1,7 @@
 """The cases of ``async_cases`` on the harness; ``test_async_parity_spark`` runs them on Spark."""
 
 import pytest
+from call_column_cases import CALL_CASES
 
 import pillarbox as pb
 from async_cases import CASES, Case, Fails, names
@@ -13,7 +14,7 @@ def kinds(problem: Exception) -> set[str | None]:
     return {type(problem).__name__}
 
 
-@pytest.mark.parametrize("case", CASES, ids=names)
+@pytest.mark.parametrize("case", [*CASES, *CALL_CASES], ids=names)
 def test_the_harness_answers_as_spark_does(case: Case):
     harness = AsyncHarness(
         case.function(), schema=case.schema, resource=case.resource, **case.options

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from call_column_cases import CALL_CASES
 from pyspark.sql import SparkSession
 
 import pillarbox as pb
 from async_cases import CASES, Case, Fails, names
 
 
-@pytest.mark.parametrize("case", CASES, ids=names)
+@pytest.mark.parametrize("case", [*CASES, *CALL_CASES], ids=names)
 def test_spark_answers_as_the_harness_does(spark: SparkSession, engine: str, case: Case) -> None:
     if case.only_jvm and engine == "python":
         pytest.skip("engine python refuses the option")

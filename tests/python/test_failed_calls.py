@@ -10,18 +10,28 @@ from typing import Any
 
 import pytest
 
-from pillarbox._async.failed_calls import FailedCalls, first_failure
+from pillarbox._async.failed_calls import FailedCalls, first_failure, long_call
 from pillarbox._base.failures import Failure
 from pillarbox._driver.told import Logged
 
 pytestmark = pytest.mark.quick
-GOLDEN = Path(__file__).parents[1] / "golden" / "first_failures.json"
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 
-@pytest.mark.parametrize("case", json.loads(GOLDEN.read_text()), ids=lambda case: case["about"])
+@pytest.mark.parametrize(
+    "case", json.loads((GOLDEN / "first_failures.json").read_text()), ids=lambda case: case["about"]
+)
 def test_the_text_is_that_of_the_golden_file(case: dict[str, Any]) -> None:
     expected, _ = case.pop("text"), case.pop("about")
     assert first_failure(**case) == expected
+
+
+@pytest.mark.parametrize("case", json.loads((GOLDEN / "long_calls.json").read_text()))
+def test_the_line_for_calls_without_an_answer_is_that_of_the_golden_file(
+    case: dict[str, Any],
+) -> None:
+    expected = case.pop("line")
+    assert long_call(**case) == expected
 
 
 def test_each_kind_is_told_once_and_rows_are_counted() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import sys
 import time
@@ -527,3 +528,44 @@ def test_an_error_without_a_traceback_is_found_in_each_way(
         found = pb.failure_of(error)
         assert found is not None
         assert found.condition == "CARRY_OVER_UNSUPPORTED"
+
+
+async def told_the_password(row: Any) -> int:
+    raise LookupError("no such account")
+
+
+def with_password(df: DataFrame) -> DataFrame:
+    return df.selectExpr("3L AS k", "concat('hunter', id) AS password")
+
+
+def asks(**options: Any) -> Build:
+    retry = pb.Retry(2, backoff="1ms", on=Exception)
+    return lambda df: pb.async_io(
+        with_password(df), told_the_password, returns="y long", retry=retry, **options
+    )
+
+
+def keeps(*by: str) -> Build:
+    fails = Does(lambda self, row, ctx: 1 / 0)
+    return lambda df: pb.process_keyed(with_password(df), fails, by=by, returns="y long")
+
+
+HIDES: dict[str, Build] = {
+    "jvm": asks(engine="jvm"),
+    "python": asks(engine="python"),
+    "carry_over": asks(carry_over=True, ordered=False),
+    "keyed": keeps("k"),
+    "key": keeps("k", "password"),
+}
+
+
+@pytest.mark.parametrize("way", HIDES)
+def test_a_stream_shows_no_value_of_a_column_that_spark_redacts(
+    spark: SparkSession, tmp_path: Path, way: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    query = stream(spark, tmp_path, HIDES[way])
+    ended = raised_by(lambda: query.awaitTermination(LIMIT_S), StreamingQueryException)
+    assert "redacted" in str(ended)
+    told = capfd.readouterr()
+    for text in (str(ended), repr(pb.failure_of(ended)), told.out, told.err):
+        assert not re.search(r"hunter\d", text)

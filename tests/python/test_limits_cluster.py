@@ -125,3 +125,74 @@ def test_calls_of_two_executors_start_at_one_rate(tmp_path: Path) -> None:
     for i, first in enumerate(starts):
         assert sum(at < first + 0.95 for at in starts[i:]) <= 52
     assert starts[-1] - starts[0] < 8
+
+
+def metered(folder: str, count: int, most: int):  # type: ignore[no-untyped-def]
+    """Calls a service that allows ``most`` tokens in any minute. Two executors are killed."""
+    conf = {"spark.task.maxFailures": "8", "spark.deploy.maxExecutorRetries": "-1"}
+    spark = pb.configure(build(conf)).getOrCreate()
+
+    def served(tokens):  # type: ignore[no-untyped-def]
+        # The service: it knows nothing of the limiter, and counts calls as it hears them.
+        import fcntl
+        import time
+
+        with open(f"{folder}/served", "a+") as log:
+            fcntl.flock(log, fcntl.LOCK_EX)
+            now = time.monotonic()
+            log.seek(0)
+            lines = [line.split() for line in log]
+            used = sum(
+                int(n) for at, n, status in lines if now - float(at) < 60 and status == "200"
+            )
+            status = 200 if used + tokens <= most else 429
+            log.write(f"{now} {tokens} {status}\n")
+        return status
+
+    async def ask(row):  # type: ignore[no-untyped-def]
+        import random
+
+        tokens = 20 + row.id % 180
+        status = served(tokens)
+        pb.current_call().report_usage(tokens=tokens if status == 200 else 0)
+        await asyncio.sleep(random.random())
+        if status != 200:
+            raise ConnectionError("429")
+        if row.id in (count // 3, 2 * count // 3):
+            try:
+                os.close(os.open(f"{folder}/killed {row.id}", os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                return tokens
+            # The executor's daemon, of which the worker is a child.
+            with open(f"/proc/{os.getppid()}/stat") as stat:
+                os.kill(int(stat.read().rsplit(")", 1)[1].split()[1]), signal.SIGKILL)
+        return tokens
+
+    tokens = pb.Limit(per_minute=most * 0.97, unit="tokens", estimate="20 + id % 180")
+    df = spark.range(0, count, 1, 12).transform(
+        pb.async_io,
+        ask,
+        returns="tokens long",
+        capacity=40,
+        ordered=False,
+        limit=[pb.Limit(concurrency=60), tokens],
+    )
+    return df.groupBy().sum("tokens").collect()[0][0]
+
+
+@pytest.mark.whole
+def test_a_service_that_counts_tokens_by_itself_refuses_none_while_executors_are_killed(
+    tmp_path: Path,
+) -> None:
+    count, most = 1000, 60_000
+    folder = str(tmp_path)
+    summed = run_on_cluster(metered, tmp_path, folder, count, most, executors=3, limit_s=300)
+    assert summed == sum(20 + one % 180 for one in range(count))
+    assert len(list(tmp_path.glob("killed *"))) == 2
+    lines = [line.split() for line in (tmp_path / "served").read_text().splitlines()]
+    served = [(float(at), int(tokens)) for at, tokens, status in lines if status == "200"]
+    assert len(served) == len(lines), "it has refused none"
+    # What it has allowed after the first minute, when the limit is used to the full.
+    start = served[0][0] + 60
+    used = sum(tokens for at, tokens in served if start <= at < start + 30)
+    assert used > 0.9 * most / 2

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import pillarbox as pb
-from pillarbox import options
+from pillarbox import limits, options
 from pillarbox._base.unknown_options import answers_unknown
 from pillarbox._base.words import WORDS
 
@@ -51,6 +51,19 @@ def test_options_compare_by_value_and_can_be_pickled(one):
         (lambda: pb.Limit(concurrency=1, adaptive=1), "limit.adaptive must be True or False"),
         (lambda: pb.Limit(per_hour=1, scope="key"), 'limit.per_hour=1 .*scope="key"'),
         (lambda: pb.Limit(concurrency=1, adaptive=True, scope="key"), "limit.adaptive=True"),
+        (lambda: pb.Limit(per_day=1, unit=""), "limit.unit must be a name"),
+        (lambda: pb.Limit(per_day=0, unit="usd"), "limit.per_day must be a number above 0"),
+        (lambda: pb.Limit(concurrency=1, unit="usd"), "limit.concurrency=1 .*unit='usd'"),
+        (lambda: pb.Limit(per_day=1, estimate=1), "limit.estimate=1 .*without unit"),
+        (lambda: pb.Limit(per_day=1, unit="usd", estimate=2), "limit.estimate must be at most"),
+        (
+            lambda: pb.Limit(per_day=1, unit="usd", estimate=len),
+            "limit.estimate must be a number, or",
+        ),
+        (lambda: pb.Limit(per_day=1, unit="usd", scope="key"), 'limit.per_day=1 .*scope="key"'),
+        (lambda: pb.Limit(per_day=1, name=""), "limit.name must be a name"),
+        (lambda: pb.Limit(per_day=1, name="a", scope="task"), 'limit.name.* .*scope="task"'),
+        (lambda: pb.Limit(per_day=1, scope="application"), "limit.scope.* .*without name"),
         (lambda: pb.CarryOver(max_lag="0s"), "carry_over.max_lag must be a positive"),
         (lambda: pb.CarryOver(max_rows=0), "carry_over.max_rows must be a whole number"),
         (lambda: pb.CarryOver(slots=10**9), "carry_over.slots must be at most 10000"),
@@ -70,17 +83,17 @@ def test_an_option_that_cannot_work_is_refused_by_its_name(made, named):
 @pytest.mark.parametrize(
     ("rates", "binding"),
     [
-        ({"per_second": 5}, (5, 1000)),
-        ({"per_minute": 300}, (300, 60_000)),
-        ({"per_second": 10, "per_minute": 300}, (300, 60_000)),
-        ({"per_second": 1, "per_minute": 300}, (1, 1000)),
-        ({"per_hour": 100, "per_minute": 2}, (100, 3_600_000)),
-        ({"per_day": 5}, (5, 86_400_000)),
-        ({"concurrency": 5}, None),
+        ({"per_second": 5}, 0.2),
+        ({"per_minute": 300}, 0.2),
+        ({"per_second": 10, "per_minute": 300}, 0.2),
+        ({"per_second": 1, "per_minute": 300}, 1),
+        ({"per_hour": 100, "per_minute": 2}, 36),
+        ({"per_day": 5}, 17280),
+        ({"concurrency": 5}, 0),
     ],
 )
 def test_the_slowest_rate_of_a_limit_counts(rates, binding):
-    assert pb.Limit(**rates)._rate == binding
+    assert pb.Limit(**rates)._interval_s == binding
 
 
 @pytest.mark.parametrize(
@@ -107,9 +120,9 @@ def test_the_slowest_rate_of_a_limit_counts(rates, binding):
         (options.as_journal, pb.Journal(ttl="1 day"), pb.Journal(ttl="1 day")),
         (options.as_backend, "heap", pb.Backend("heap")),
         (options.as_backend, pb.Backend("heap", timers="rocksdb"), None),
-        (options.as_limits, None, ()),
-        (options.as_limits, pb.Limit(concurrency=1), (pb.Limit(concurrency=1),)),
-        (options.as_limits, [pb.Limit(concurrency=1)], (pb.Limit(concurrency=1),)),
+        (limits.as_limits, None, ()),
+        (limits.as_limits, pb.Limit(concurrency=1), (pb.Limit(concurrency=1),)),
+        (limits.as_limits, [pb.Limit(concurrency=1)], (pb.Limit(concurrency=1),)),
         (options.as_on_error, "raise", "raise"),
         (options.as_on_error, "null", "null"),
         (options.as_on_error, "column", pb.ErrorColumn()),
@@ -134,9 +147,9 @@ def test_what_a_plain_value_means(read, value, meaning):
         (options.as_journal, 5),
         (options.as_journal, ""),
         (options.as_backend, None),
-        (options.as_limits, 50),
-        (options.as_limits, []),
-        (options.as_limits, [50]),
+        (limits.as_limits, 50),
+        (limits.as_limits, []),
+        (limits.as_limits, [50]),
         (options.as_on_error, "drop"),
         (options.as_on_error, None),
     ],

@@ -19,6 +19,7 @@ import pillarbox as pb
 from pillarbox._arrow.rows import RowReader
 from pillarbox._async.calls import CallSite
 from pillarbox._async.command import Command
+from pillarbox._async.failed_calls import FailedCalls
 from pillarbox._async.python_operator import AsyncOperator, Element
 from pillarbox._async.runner import CallRunner
 from pillarbox._base.functions import is_async
@@ -45,15 +46,28 @@ class Run:
         ]
 
 
-def run(function: Any, batches: list[list[int]], end_after: float = 0, **given_options: Any) -> Run:
+def run(
+    function: Any,
+    batches: list[list[int]],
+    end_after: float = 0,
+    failed_calls: FailedCalls | None = None,
+    **given_options: Any,
+) -> Run:
     """Runs the operator over ``batches`` of the column x, each handed over when it is wanted.
 
     The end of the input is told ``end_after`` seconds after it was asked for.
     """
-    return run_virtually(_run(function, batches, end_after, options_for(**given_options)))
+    options = options_for(**given_options)
+    return run_virtually(_run(function, batches, end_after, failed_calls, options))
 
 
-async def _run(function: Any, batches: list[list[int]], end_after: float, options: Any) -> Run:
+async def _run(
+    function: Any,
+    batches: list[list[int]],
+    end_after: float,
+    failed_calls: FailedCalls | None,
+    options: Any,
+) -> Run:
     result = Run()
     loop = asyncio.get_running_loop()
     over, source = loop.create_future(), iter(batches)
@@ -72,6 +86,7 @@ async def _run(function: Any, batches: list[list[int]], end_after: float, option
         emit=result.elements.append, want_input=want,
         finished=lambda: over.set_result(None), exited=over.set_exception,
     )  # fmt: skip
+    operator.failed_calls = failed_calls
     command = Command(
         function,
         is_async(function),
@@ -405,6 +420,21 @@ def test_at_the_end_of_the_input_the_last_group_leaves_at_once_unless_a_retry_is
     )
     assert groups == [(0, [0, 1, 2]), (20, [3, 0, 1]), (20, [2])]
     assert len(result.outcomes) == 4
+
+
+def test_a_call_without_an_answer_for_a_minute_is_told_of_once(capfd):
+    async def slow(row):
+        await asyncio.sleep(200 if row.x and pb.current_call().attempt == 2 else 50)
+        if row.x and pb.current_call().attempt == 1:
+            raise OSError
+
+    calls = FailedCalls("async_io(slow)", 2, lambda *note: None)
+    retry = pb.Retry(2, backoff="30s", jitter=0)
+    run(slow, [[0, 1, 2]], retry=retry, failed_calls=calls)
+    assert capfd.readouterr().err == (
+        "Pillarbox: async_io(slow): the call p-1, attempt 2 for the row (x=1), has no answer for "
+        "60 s; 1 more have none for a minute\n"
+    )
 
 
 def test_a_group_that_waits_for_a_retry_leaves_when_the_retry_can_come_no_more():

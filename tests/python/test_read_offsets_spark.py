@@ -109,9 +109,22 @@ def test_each_source_has_its_own(spark: SparkSession, tmp_path: Path) -> None:
         pb.read_offsets(spark, checkpoint, batch_id=9)
 
 
+@pytest.mark.classic
+def test_the_watermark_is_that_of_the_micro_batch(spark: SparkSession, tmp_path: Path) -> None:
+    run(spark, tmp_path, 0, None, 3)
+    watermarks = [pb.read_offsets(spark, tmp_path, batch_id=at).watermark for at in range(4)]
+    # With no delay it is the time of the newest row of the micro-batch before.
+    assert watermarks[0] is None
+    assert [at.timestamp() for at in watermarks[2:] if at is not None] == [1, 2]
+    times = spark.range(1, 4).select(F.timestamp_seconds("id").alias("at"))
+    assert times.where(F.col("at") > F.lit(watermarks[3])).count() == 1
+
+
 def test_spark_may_name_its_sources(spark: SparkSession, tmp_path: Path) -> None:
     log(tmp_path, 'v2\n{"batchWatermarkMs":0}\npayments:{"t":{"0":7}}\norders:-')
-    assert pb.read_offsets(spark, tmp_path) == {"payments": '{"t":{"0":7}}'}
+    offsets = pb.read_offsets(spark, tmp_path)
+    assert offsets == {"payments": '{"t":{"0":7}}'}
+    assert offsets.watermark is None
     log(tmp_path, "v3\n{}")
     with pytest.raises(pb.InvalidOption, match=r"OFFSETS_FORMAT_UNKNOWN.*v3"):
         pb.read_offsets(spark, tmp_path)

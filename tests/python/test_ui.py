@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import pytest
@@ -55,3 +56,74 @@ def test_a_running_task_shows_its_calls() -> None:
     assert "20" in {row[7] for row in running}  # in flight
     assert shown["operators"][0] == "look_up"
     assert shown["operators"][4:6] == ["600", "600"]
+
+
+def _browse_a_running_query() -> "Any":  # noqa: UP037
+    import html
+    import re
+    import subprocess
+    import tempfile
+    import time
+
+    class Count(pb.KeyedProcessFunction):  # type: ignore[name-defined]  # noqa: F821
+        def open(self, ctx):  # type: ignore[no-untyped-def]
+            self.n = ctx.value_state("n", "bigint")
+
+        def process(self, row, ctx):  # type: ignore[no-untyped-def]
+            self.n.update((self.n.value() or 0) + 1)
+            yield row.k, self.n.value()
+
+    async def look_up(row):  # type: ignore[no-untyped-def]
+        await asyncio.sleep(0.05)  # type: ignore[name-defined]  # noqa: F821
+        return row.value % 3
+
+    settings = {
+        "spark.ui.enabled": "true",
+        "spark.ui.port": "0",
+        "spark.executor.heartbeatInterval": "500ms",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    spark = pb.configure(build(settings)).getOrCreate()  # type: ignore[name-defined]  # noqa: F821
+    rates = spark.readStream.format("rate").option("rowsPerSecond", 20).load()
+    keyed = pb.process_keyed(  # type: ignore[name-defined]  # noqa: F821
+        pb.async_io(rates, look_up, returns="k bigint", name="look_up"),  # type: ignore[name-defined]  # noqa: F821
+        Count(), by="k", returns="k bigint, n bigint", name="count",
+    )  # fmt: skip
+    folder = tempfile.mkdtemp()
+    query = keyed.writeStream.format("noop").option("checkpointLocation", folder).start()
+
+    def page(path: str) -> str:
+        """What a browser shows once the page's scripts have run."""
+        command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
+        address = spark.sparkContext.uiWebUrl + path
+        shown = subprocess.run([*command, address], capture_output=True, text=True, timeout=60)
+        return shown.stdout
+
+    def cells(shown: str, tag: str) -> list[str]:
+        found = re.findall(f"(?s)<{tag}[ >].*?</{tag}>", shown)
+        return [html.unescape(re.sub("<[^>]*>", "", cell)).strip() for cell in found]
+
+    end = time.monotonic() + 80
+    tab = ""
+    while not {"count", "look_up"} <= set(cells(tab, "a")) and time.monotonic() < end:
+        time.sleep(1)
+        tab = page("/pillarbox/")
+    links = re.findall('href="[^"]*(/pillarbox/operator/[^"]*)"', tab)
+    partitions = page(html.unescape(links[0])) if links else ""
+    query.stop()
+    return {
+        "titles": cells(tab, "h4"),
+        "columns": cells(tab, "th"),
+        "cells": cells(tab, "td"),
+        "of a partition": cells(partitions, "th"),
+    }
+
+
+@pytest.mark.whole
+@pytest.mark.skipif(not shutil.which("chromium"), reason="there is no chromium on the PATH")
+def test_a_browser_shows_the_tab_of_a_running_query() -> None:
+    shown = run_app(_browse_a_running_query)
+    assert shown["titles"] == ["Calls", "Keyed functions"]
+    assert {"Calls", "In flight", "Waiting", "Oldest call (ms)"} <= set(shown["columns"])
+    assert {"look_up", "count"} <= set(shown["cells"])
+    assert shown["of a partition"][0] == "Partition"

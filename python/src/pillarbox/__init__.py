@@ -20,10 +20,13 @@ require_supported()  # first, since another PySpark may fail in the imports belo
 
 from ._async.calls import Call, call_id, current_call
 from ._async.function import AsyncFunction, AsyncOpenContext
+from ._async.limit_headers import limit_from
 from ._base.functions import JvmFunction
 from ._driver.async_io import async_io
 from ._driver.async_udf import AsyncUdf, async_udf
 from ._driver.configure import configure
+from ._driver.estimate import Estimate, estimate
+from ._driver.failed import failed, succeeded
 from ._driver.failure_of import failure_of
 from ._driver.process_keyed import (
     main_output,
@@ -36,7 +39,9 @@ from ._driver.progress import progress
 from ._driver.read_offsets import read_offsets
 from ._driver.read_state import read_state
 from ._driver.scan import scan
+from ._driver.stored_journal import purge_journal, read_journal
 from ._driver.tagged_union import tagged_union
+from ._driver.usage import usage
 from ._keyed.aggregate import AggregateFunction
 from ._keyed.arrow import ArrowContext, ArrowState
 from ._keyed.function import (
@@ -59,6 +64,7 @@ from ._keyed.surface import (
 )
 from ._keyed.ttl import StateTtl
 from ._version import __version__
+from .budgets import Budget
 from .errors import (
     CallFailed,
     EngineUnavailable,
@@ -72,7 +78,7 @@ from .errors import (
     StateError,
     WorkerFailed,
 )
-from .options import Backend, BatchSize, CarryOver, ErrorColumn, Journal, Limit, Timeout
+from .options import Backend, BatchSize, Breaker, CarryOver, ErrorColumn, Journal, Limit, Timeout
 from .retry import NotRetryable, Retry, RetryAfter, transient
 
 __all__ = [
@@ -90,12 +96,15 @@ __all__ = [
     "AsyncUdf",
     "Backend",
     "BatchSize",
+    "Breaker",
+    "Budget",
     "Call",
     "CallFailed",
     "CarryOver",
     "Context",
     "EngineUnavailable",
     "ErrorColumn",
+    "Estimate",
     "InvalidFunction",
     "InvalidOption",
     "InvalidSchema",
@@ -127,18 +136,25 @@ __all__ = [
     "call_id",
     "configure",
     "current_call",
+    "estimate",
+    "failed",
     "failure_of",
+    "limit_from",
     "main_output",
     "process_keyed",
     "process_keyed_arrow",
     "process_keyed_async",
     "progress",
+    "purge_journal",
+    "read_journal",
     "read_offsets",
     "read_state",
     "scan",
     "side_output",
+    "succeeded",
     "tagged_union",
     "transient",
+    "usage",
 ]
 
 _MODULES = ("columns", "testing")

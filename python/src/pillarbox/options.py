@@ -16,28 +16,20 @@ from ._base.checks import (
     check,
     check_choice,
     check_count,
-    check_flag,
     check_name,
     check_text,
-    needs_other,
 )
 from ._base.durations import milliseconds
 from ._base.unknown_options import answers_unknown
 from .errors import error
+from .limits import Breaker as Breaker
+from .limits import Limit as Limit
 from .retry import Retry
 
 Duration = str | timedelta
-Scope = Literal["key", "task", "executor", "query"]
 ShareScope = Literal["task", "query"]
 StateBackend = Literal["rocksdb", "heap"]
 
-_HOUR_MS = 3_600_000
-_RATES_MS = {
-    "per_second": 1000,
-    "per_minute": 60_000,
-    "per_hour": _HOUR_MS,
-    "per_day": 24 * _HOUR_MS,
-}
 MOST_SLOTS = 10_000
 
 
@@ -113,66 +105,6 @@ class BatchSize:
     def _wait_ms(self) -> int:
         """The milliseconds of ``wait``."""
         return _milliseconds("batch_size.wait", self.wait)
-
-
-@answers_unknown
-@dataclass(frozen=True)
-class Limit:
-    """A bound on the calls that a service gets, and the calls that are counted together.
-
-    Parameters
-    ----------
-    concurrency: calls in flight at a time.
-    per_second, per_minute, per_hour, per_day: calls started, spread evenly over the time. Where
-        several are given, all of them hold.
-    scope: the calls that are counted together: "query" (all executors, in one streaming query or
-        one action of a batch; the default), "executor" (all tasks of the operator in one executor),
-        "task", or "key" (rows with one key of ``by``; only ``concurrency``).
-    adaptive: ``concurrency`` is a ceiling; the limit falls below it while the service is
-        overloaded, and rises again. A :class:`RetryAfter`, a timeout, and the HTTP statuses 429
-        and 503 say that it is.
-    """
-
-    _: KW_ONLY
-    concurrency: int | None = None
-    per_second: int | None = None
-    per_minute: int | None = None
-    per_hour: int | None = None
-    per_day: int | None = None
-    scope: Scope = "query"
-    adaptive: bool = False
-
-    def __post_init__(self) -> None:
-        check_choice("limit.scope", self.scope, Scope)
-        check_flag("limit.adaptive", self.adaptive)
-        given = self._rates()
-        for name, permits in given.items():
-            check_count(f"limit.{name}", permits, 500)
-        if self.concurrency is not None:
-            check_count("limit.concurrency", self.concurrency, 50)
-        elif not given:
-            raise error("EMPTY_LIMIT")
-        elif self.adaptive:
-            advice = "Give concurrency too, which it starts from and does not exceed."
-            raise needs_other("limit.adaptive", True, "without concurrency", advice)
-        if self.scope == "key" and (given or self.adaptive):
-            option = "adaptive" if self.adaptive else next(iter(given))
-            advice = "Give concurrency alone, and another pb.Limit for the rest."
-            condition = 'with scope="key"'
-            raise needs_other(f"limit.{option}", getattr(self, option), condition, advice)
-
-    def _rates(self) -> dict[str, int]:
-        given = {name: getattr(self, name) for name in _RATES_MS}
-        return {name: permits for name, permits in given.items() if permits is not None}
-
-    @property
-    def _rate(self) -> tuple[int, int] | None:
-        """The calls in so many milliseconds that may start; None for no rate.
-
-        Calls are spread evenly, so the slowest of several rates keeps them all.
-        """
-        rates = [(permits, _RATES_MS[name]) for name, permits in self._rates().items()]
-        return min(rates, key=lambda rate: rate[0] / rate[1], default=None)
 
 
 @answers_unknown
@@ -325,26 +257,15 @@ def as_share_calls(value: object) -> ShareScope | None:
     return value  # type: ignore[return-value]
 
 
-def as_limits(value: object) -> tuple[Limit, ...]:
-    """Convert the option ``limit=``. Raises ``InvalidOption``."""
-    if value is None:
-        return ()
-    limits = (value,) if isinstance(value, Limit) else value
-    is_list = isinstance(limits, Sequence) and bool(limits)
-    fits = is_list and all(isinstance(one, Limit) for one in limits)  # type: ignore[attr-defined]
-    check(fits, "limit", "a pb.Limit or a list of them", value, "pb.Limit(concurrency=50)")
-    return tuple(limits)  # type: ignore[arg-type]
-
-
-def as_units(value: object) -> tuple[str, ...]:
-    """Convert the option ``usage=``. Raises ``InvalidOption``."""
+def as_units(value: object, option: str = "usage") -> tuple[str, ...]:
+    """Convert ``usage=``, or the units of another option. Raises ``InvalidOption``."""
     expected, example = 'different names of units, but not "calls"', '["tokens", "usd"]'
     units: Any = (value,) if isinstance(value, str) else value
     is_list = isinstance(units, Sequence) and all(isinstance(one, str) for one in units)
     fits = is_list and len(set(units)) == len(units) and not {"", "calls"} & set(units)
-    check(fits, "usage", expected, value, example)
+    check(fits, option, expected, value, example)
     for unit in units:
-        check_text("usage", unit, example)
+        check_text(option, unit, example)
     return tuple(units)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
-import random
 import re
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
@@ -12,7 +12,7 @@ from datetime import datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from ._base.checks import check, check_between, check_count, invalid, is_number
+from ._base.checks import check, check_between, check_count, check_flag, invalid, is_number
 from ._base.durations import milliseconds
 from ._base.functions import is_async, name_of, takes
 from ._base.unknown_options import answers_unknown
@@ -51,15 +51,23 @@ class RetryAfter(Exception):
     It overrides the backoff of :class:`Retry` for this attempt and is retried whatever ``on`` says,
     while attempts are left. Without ``retry=`` it is a failure like any other. ``message`` is what
     error rows show. Raises :class:`InvalidOption` for a delay below 0 or another value.
+
+    With ``all=True`` not only this row waits: no call under the limits of the operator begins for
+    so long, in all executors that share them. Then it is retried also without ``retry=``, and uses
+    up no attempt. Without ``limit=`` there is nothing else that could wait, and it is as any other.
     """
 
-    def __init__(self, delay: float | str | timedelta, message: str = "") -> None:
+    def __init__(
+        self, delay: float | str | timedelta, message: str = "", *, all: bool = False
+    ) -> None:
+        check_flag("all", all)
         self.delay_s = _seconds(delay)
         self.message = message
+        self.all = all
         super().__init__(message or f"to be tried again after {self.delay_s} s")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.delay_s, self.message)
+        return functools.partial(type(self), all=self.all), (self.delay_s, self.message)
 
 
 @answers_unknown
@@ -127,9 +135,11 @@ class Retry:
 
     The n-th retry waits ``backoff * multiplier ** (n - 1)``, at most ``max_backoff``, moved at
     random by at most ``jitter`` up or down, or as long as the header Retry-After says that the
-    exception or its ``response`` carries. The predicates are plain functions of one argument.
-    They run in the Python worker, on the event loop, and must not block. What one raises is the
-    row's failure, which is not retried.
+    exception or its ``response`` carries. Rows that were called together, by ``batch_size``, and
+    failed wait equally long, and are called together again.
+
+    The predicates are plain functions of one argument. They run in the Python worker, on the event
+    loop, and must not block. What one raises is the row's failure, which is not retried.
 
     Parameters
     ----------
@@ -177,15 +187,18 @@ class Retry:
         if self.if_result is not None:
             _check_predicate("retry.if_result", self.if_result, "lambda result: result is None")
 
-    def _backoff_s(self, retry: int) -> float:
-        """Return the delay in seconds before the ``retry``-th retry (from 1), jitter included."""
+    def _backoff_s(self, retry: int, draw: float) -> float:
+        """Return the delay in seconds before the ``retry``-th retry (from 1), jitter included.
+
+        ``draw`` is a random number from 0 until 1: rows that have the same come back together.
+        """
         spec = self._to_spec()
         try:
             delay = spec["backoff_ms"] * float(self.multiplier) ** (retry - 1)
         except OverflowError:
             delay = math.inf
         capped = min(delay, spec["max_backoff_ms"]) / 1000
-        return float(capped * (1 + self.jitter * random.uniform(-1, 1)))
+        return float(capped * (1 + self.jitter * (2 * draw - 1)))
 
     def _to_spec(self) -> dict[str, Any]:
         """Return the part that the operator needs, as JSON-able values; durations in ms."""

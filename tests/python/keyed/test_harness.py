@@ -282,6 +282,12 @@ def snapshot_of(declare, write):
     return one.snapshot()
 
 
+def test_a_restart_needs_the_options_of_the_harness():
+    taken = KeyedHarness(Function(), **OPTIONS).snapshot()
+    with pytest.raises(pb.InvalidOption, match=r"needs schema, returns too.*by=…, schema=…, retu"):
+        KeyedHarness.restore(taken, Function(), by="k")
+
+
 def restored(snapshot, declare, **options):
     return KeyedHarness.restore(snapshot, Function(open=declare), **OPTIONS, **options)
 

@@ -25,7 +25,8 @@ from pillarbox._async.options import AsyncOptions
 from pillarbox._base.functions import is_async
 from pillarbox._base.spark_versions import in_utc
 from pillarbox._worker.main import main
-from pillarbox.options import as_batch_size, as_limits, as_on_error, as_retry, as_timeout
+from pillarbox.limits import as_limits
+from pillarbox.options import as_batch_size, as_on_error, as_retry, as_timeout
 
 LIMIT_S = 20
 

@@ -129,6 +129,9 @@ class ResultEncoder:
         return rows, counts
 
     def _mismatch(self, answer: Any, problem: BaseException) -> PillarboxError:
+        if issubclass(type(answer), BaseException):
+            advice = "Raise it; only a function with batch_size returns it, in a row's place."
+            return wrong_shape(_expected(self._schema.names), answer, advice, self._names)
         if isinstance(problem, PillarboxError):
             return problem
         advice = f"Reading it failed with {kind_of(problem)}: {message_of(problem)}"

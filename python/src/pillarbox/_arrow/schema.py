@@ -6,7 +6,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException, ArithmeticException, ParseException
-from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from .._base.checks import check_text
 from .._base.spark_versions import in_utc
@@ -15,6 +25,8 @@ from .classes import is_record, mapped_annotation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from .._async.options import AsyncOptions
 
 ERROR_TYPE = StructType(
     [
@@ -25,6 +37,32 @@ ERROR_TYPE = StructType(
         StructField("call_id", StringType()),
     ]
 )
+
+CALL_TYPE = StructType(
+    [
+        StructField("call_id", StringType()),
+        StructField("attempts", IntegerType()),
+        StructField("elapsed_ms", LongType()),
+        StructField("from_journal", BooleanType()),
+        StructField("usage", MapType(StringType(), DoubleType())),
+    ]
+)
+
+# The metadata of these columns: the names of the input's, and the operator with its units.
+# AsyncIOPlanner.scala has the same.
+INPUTS = "pillarbox.inputs"
+OPERATOR = "pillarbox.operator"
+UNITS = "pillarbox.units"
+
+
+def error_field(name: str, inputs: Sequence[str]) -> StructField:
+    """Return the error column of an operator whose input has these columns."""
+    return StructField(name, ERROR_TYPE, metadata={INPUTS: list(inputs)})
+
+
+def call_field(name: str, operator: str, units: Sequence[str]) -> StructField:
+    """Return the column that tells of each row's call."""
+    return StructField(name, CALL_TYPE, metadata={OPERATOR: operator, UNITS: list(units)})
 
 
 def parse_returns(returns: object, spark: SparkSession, option: str = "returns") -> StructType:
@@ -123,17 +161,20 @@ def find_column(
 
 
 def output_schema(
-    schema: StructType, returns: StructType, error_column: str | None, case_sensitive: bool
+    schema: StructType, returns: StructType, options: AsyncOptions, case_sensitive: bool
 ) -> StructType:
-    """Return the input columns, those of ``returns``, and the error column if there is one.
+    """Return the input columns, those of ``returns``, and those of the error and of the call, if
+    there are any.
 
     Raises ``InvalidSchema`` (OUTPUT_NAME_CLASH) if a new column has the name of another one. The
     input itself may have a name twice.
     """
     owners = {folded(name, case_sensitive): "the input" for name in schema.names}
     added = [(column, "returns") for column in returns.fields]
-    if error_column is not None:
-        added.append((StructField(error_column, ERROR_TYPE), "on_error"))
+    if options.error_column is not None:
+        added.append((error_field(options.error_column, schema.names), "on_error"))
+    if options.call_column is not None:
+        added.append((call_field(options.call_column, options.name, options.units), "call_column"))
     for column, place in added:
         claim(owners, column.name, place, case_sensitive)
     return StructType(schema.fields + [column for column, _ in added])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
@@ -11,26 +12,31 @@ from typing import Any, Generic, TypeVar
 
 from .._base.failures import Failure
 from .call_places import SLICE_S
-from .calls import RunningCall
+from .calls import OF_CALLS, PAUSE, RunningCall, Told
 from .failed_attempts import timed_out
 from .failed_calls import FailedCalls
 from .options import AsyncOptions
 from .runner import CallRunner
 
+_LONG_S, _LOOK_S = 60, 5  # the seconds after which a call is long, and between two looks
+
 
 class AttemptedCall:
     """One row that is called for, in one or several attempts."""
 
-    __slots__ = ("answer", "attempt", "attempt_started", "attempt_timer", "deadline", "done",
-                 "elapsed_ms", "failure", "id", "retry_timer", "row", "started",
-                 "usage")  # fmt: skip
+    __slots__ = ("answer", "attempt", "attempt_started", "attempt_timer", "calls", "deadline",
+                 "done", "draw", "elapsed_ms", "failure", "id", "retry_timer", "row", "started",
+                 "told", "usage")  # fmt: skip
 
     def __init__(self, element_id: int, row: Any) -> None:
         self.id = element_id
         self.row = row
         self.attempt = 0
         self.attempt_started = 0.0
-        self.started = 0.0
+        self.draw = 0.0
+        self.calls = False
+        self.told = 0
+        self.started = -1.0
         self.elapsed_ms = 0
         self.done = False
         self.answer: Any = None
@@ -39,6 +45,23 @@ class AttemptedCall:
         self.deadline: asyncio.TimerHandle | None = None
         self.attempt_timer: asyncio.TimerHandle | None = None
         self.retry_timer: asyncio.TimerHandle | None = None
+
+    def call_values(self, prefix: str, is_first: bool) -> dict[str, Any]:
+        """Return the fields of the call column for the first of a call's rows, or another one.
+
+        The call's id begins with ``prefix``. ``CallColumn.scala`` makes the same.
+        """
+        return {
+            "call_id": f"{prefix}-{self.id}",
+            "attempts": self.attempt if is_first else 0,
+            "elapsed_ms": self.elapsed_ms,
+            "from_journal": False,
+            "usage": [(u, n) for u, n in self.usage.items() if is_first and n > 0],
+        }
+
+    def is_long(self, latest: float) -> bool:
+        """Return True if its attempt is under way since ``latest``, and nobody was told of it."""
+        return self.calls and self.told != self.attempt and self.attempt_started <= latest
 
     def error_values(self, failure: Failure, prefix: str) -> dict[str, Any]:
         """Return the fields of the error column; the call's id begins with ``prefix``."""
@@ -73,6 +96,7 @@ class Attempts(ABC, Generic[E]):
         self._in_flight: dict[int, E] = {}
         self._backing_off = 0
         self._filling = self._paused = False
+        self._look: asyncio.TimerHandle | None = None
 
     @abstractmethod
     def _may_start(self) -> bool:
@@ -88,7 +112,7 @@ class Attempts(ABC, Generic[E]):
 
     @abstractmethod
     def _request(self, element: E) -> None:
-        """Start another attempt with ``_note_attempt`` and a call of the runner."""
+        """Start another attempt with ``_note_attempts`` and a call of the runner."""
 
     @abstractmethod
     def _ended(self, element: E) -> None:
@@ -127,12 +151,35 @@ class Attempts(ABC, Generic[E]):
 
     def _begin(self, element: E) -> None:
         self._in_flight[element.id] = element
+        if self._look is None and self.failed_calls is not None:
+            self._look = self._later(_LOOK_S, self._look_for_long)
         self._request(element)
+
+    def _look_for_long(self) -> None:
+        """Tell of calls that have come to last for a minute without an answer."""
+        self._look = self._later(_LOOK_S, self._look_for_long) if self._in_flight else None
+        latest = self._loop.time() - _LONG_S
+        calls = [one for one in self._in_flight.values() if one.is_long(latest)]
+        for one in calls:
+            one.told = one.attempt
+        if calls and self.failed_calls is not None:
+            first = min(calls, key=lambda one: one.attempt_started)
+            seconds = int(self._loop.time() - first.attempt_started)
+            call_id = f"{self.runner.site.prefix}-{first.id}"
+            self.failed_calls.long(call_id, first.attempt, first.row, seconds, len(calls) - 1)
+
+    def _note_attempts(self, *elements: E) -> None:
+        """Note that one call is made for all ``elements``: if it fails, they come back together."""
+        draw = random.random()
+        for element in elements:
+            element.draw = draw
+            self._note_attempt(element)
 
     def _note_attempt(self, element: E) -> None:
         element.attempt += 1
+        element.calls = True
         element.attempt_started = self._loop.time()
-        if element.attempt == 1:
+        if element.started < 0:
             element.started = element.attempt_started
             if self._total_s:
                 element.deadline = self._later(self._total_s, self._on_deadline, element)
@@ -142,6 +189,7 @@ class Attempts(ABC, Generic[E]):
 
     def _attempt_over(self, element: E) -> None:
         """Called when the current attempt, if there is one, has ended."""
+        element.calls = False
         if element.attempt_timer is not None:
             element.attempt_timer.cancel()
 
@@ -159,6 +207,14 @@ class Attempts(ABC, Generic[E]):
             if element is not None:
                 element.usage[call.site.units[unit]] += amount
 
+    def told(self, call: RunningCall, told: Told) -> None:
+        """Called by the runner with what the service has said of the operator's limits."""
+        if told.unit == PAUSE or (told.unit == OF_CALLS and told.remaining < 1):
+            self._pause(told.reset_s)
+
+    def _pause(self, delay_s: float) -> None:
+        """Let no call begin for so long, where there are limits."""
+
     def failed(self, element_id: int, attempt: int, failure: Failure) -> None:
         """Called by the runner when an attempt has failed; ``retry`` may allow another one."""
         self._attempt_failed(self._in_flight[element_id], failure)
@@ -166,7 +222,10 @@ class Attempts(ABC, Generic[E]):
     def _attempt_failed(self, element: E, failure: Failure) -> None:
         self._attempt_over(element)
         retry = self._options.retry
-        if retry is None or not failure.retryable or element.attempt >= retry.max_attempts:
+        if failure.pauses_limit and self._options.limits:
+            self._pause(failure.retry_after_ms / 1000)
+            element.attempt -= 1  # a pause uses up none
+        elif retry is None or not failure.retryable or element.attempt >= retry.max_attempts:
             self._fail(element, failure)
             return
         if self.failed_calls is not None:
@@ -174,7 +233,8 @@ class Attempts(ABC, Generic[E]):
         if failure.retry_after_ms >= 0:
             delay = failure.retry_after_ms / 1000
         else:
-            delay = retry._backoff_s(element.attempt)
+            assert retry is not None
+            delay = retry._backoff_s(element.attempt, element.draw)
         self._backing_off += 1
         element.retry_timer = self._later(delay, self._retry, element)
 

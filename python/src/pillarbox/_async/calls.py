@@ -12,6 +12,21 @@ from ..errors import error, shown
 
 Amounts = float | Sequence[float]
 
+OF_CALLS, PAUSE = -1, -2
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the service says of a limit: so much is left, and all of it is there in ``reset_s``.
+
+    ``unit`` is the index of the operator's unit, ``OF_CALLS`` for calls, ``PAUSE`` for all of its
+    limits, which wait for ``reset_s``.
+    """
+
+    unit: int
+    remaining: float
+    reset_s: float
+
 
 @dataclass(frozen=True)
 class CallSite:
@@ -19,13 +34,14 @@ class CallSite:
     a task share.
 
     ``units`` are the operator's. ``used`` takes a call, the index of a unit and an amount for each
-    of its rows, on any thread.
+    of its rows, ``told`` a call and what the service has said of its limits, on any thread.
     """
 
     operator: str
     prefix: str
     units: Sequence[str] = ()
     used: Callable[[RunningCall, int, Sequence[float]], None] | None = None
+    told: Callable[[RunningCall, Told], None] | None = None
 
 
 class RunningCall:

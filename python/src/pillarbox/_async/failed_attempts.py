@@ -79,10 +79,19 @@ def _asked_for_delay(problem: RetryAfter, retry: Retry | None) -> Failure:
     if retry is None:
         refusal = error("RETRY_AFTER_WITHOUT_RETRY", seconds=problem.delay_s)
         return Failure(
-            refusal.condition, message_of(refusal), users_traceback(problem), retry_after_ms=delay
+            refusal.condition,
+            message_of(refusal),
+            users_traceback(problem),
+            retry_after_ms=delay,
+            pauses_limit=problem.all,
         )
     return Failure(
-        "RetryAfter", message_of(problem), users_traceback(problem), True, retry_after_ms=delay
+        "RetryAfter",
+        message_of(problem),
+        users_traceback(problem),
+        True,
+        retry_after_ms=delay,
+        pauses_limit=problem.all,
     )
 
 

@@ -1,7 +1,11 @@
-"""Calls that failed, in a task that did not: the first of a kind is told, rows are counted."""
+"""Calls that failed, in a task that did not: the first of a kind is told, rows are counted.
+
+Calls without an answer for long are told of in the worker's log, which is the executor's.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable
 
@@ -44,6 +48,11 @@ class FailedCalls:
         self.attempt(row, attempt, failure)
         self._rows[failure.kind] += 1
 
+    def long(self, call_id: str, attempt: int, row: object, seconds: int, more: int) -> None:
+        """Tell of the oldest of the calls that have come to last for a minute."""
+        text = long_call(self._operator, call_id, attempt, row_text(row), seconds, more)
+        print(f"Pillarbox: {text}", file=sys.stderr, flush=True)
+
     def publish(self) -> None:
         """Tell the numbers of rows since the last time."""
         rows, self._rows = self._rows, Counter()
@@ -67,3 +76,13 @@ def first_failure(
     place = f"in attempt {attempt} of {attempts}, for the row ({row})"
     head = f"{operator}: the first {kind} came {place}: {told}"
     return f"{head}\n{lines}" if lines else head
+
+
+def long_call(operator: str, id: str, attempt: int, row: str, seconds: int, more: int) -> str:
+    """Return the line for calls without an answer for long: the oldest one's, and ``more`` others.
+
+    `AsyncStep.scala` makes the same; ``tests/golden/long_calls.json`` has cases for both.
+    """
+    others = f"; {more} more have none for a minute" if more else ""
+    call = f"the call {id}, attempt {attempt} for the row ({row}),"
+    return f"{operator}: {call} has no answer for {seconds} s{others}"

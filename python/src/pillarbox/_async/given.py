@@ -7,11 +7,12 @@ from typing import Any
 
 from .._base.checks import column_names, needs_other
 from .._base.functions import JvmFunction, name_of
+from ..budgets import as_budget
+from ..limits import as_limits
 from ..options import (
     as_batch_size,
     as_carry_over,
     as_journal,
-    as_limits,
     as_on_error,
     as_retry,
     as_share_calls,
@@ -49,6 +50,8 @@ def given_options(given: Mapping[str, Any]) -> AsyncOptions:
         on_error=as_on_error(given["on_error"]),
         call_key=key,
         share_calls=as_share_calls(given["share_calls"]),
+        budget=as_budget(given["budget"]),
+        call_column=given["call_column"],
         journal=kept,
         carry_over=as_carry_over(given["carry_over"]),
     )

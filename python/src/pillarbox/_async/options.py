@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .._base.checks import check, check_count, check_flag, check_name, needs_other
+from ..budgets import Budget
 from ..errors import error
-from ..options import BatchSize, CarryOver, ErrorColumn, Journal, Limit, ShareScope, Timeout
+from ..limits import CALLS, Limit
+from ..options import BatchSize, CarryOver, ErrorColumn, Journal, ShareScope, Timeout
 from ..retry import Retry
 
 OnError = Literal["raise", "null", "column"]
@@ -40,6 +42,8 @@ class AsyncOptions:
     journal: Journal | None = None
     call_key: tuple[str, ...] | None = None
     share_calls: ShareScope | None = None
+    budget: Budget | None = None
+    call_column: str | None = None
     by: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -47,6 +51,8 @@ class AsyncOptions:
         check_flag("explode", self.explode)
         check_count("capacity", self.capacity)
         check_name("name", self.name, "weather")
+        if self.call_column is not None:
+            check_name("call_column", self.call_column, "call")
         if self.batch_size is not None:
             size, most = self.batch_size.rows, f"at most capacity ({self.capacity})"
             check(size <= self.capacity, "batch_size", most, size, self.capacity)
@@ -54,6 +60,7 @@ class AsyncOptions:
         self._check_share_calls()
         self._check_limits()
         self._check_by()
+        self._check_budget()
 
     def _check_carry_over(self) -> None:
         most = None if self.carry_over is None else self.carry_over.max_rows
@@ -75,11 +82,7 @@ class AsyncOptions:
                 raise needs_other(option, value, condition, 'Use share_calls="task".')
 
     def _check_limits(self) -> None:
-        by_key = sum(limit.scope == "key" for limit in self.limits)
-        others = len(self.limits) - by_key
-        if by_key > 1 or others > 1:
-            raise error("LIMITS_NOT_TOGETHER", by_key=by_key, others=others)
-        if by_key and not self.by:
+        if self.calls_per_key and not self.by:
             advice = "Name the columns of the key in by, or choose another scope."
             raise needs_other("limit.scope", "key", "without by", advice)
 
@@ -87,25 +90,39 @@ class AsyncOptions:
         if self.by and self.carry_over is not None:
             advice = "Leave one of them out."
             raise needs_other("by", self.by, "with carry_over, which has no shuffle", advice)
-        if self.by and not self.ordered and self.limit_of_key is None:
+        if self.by and not self.ordered and self.calls_per_key is None:
             advice = 'Use ordered=True, or a pb.Limit(concurrency=1, scope="key").'
             condition = "with ordered=False and without a limit by key"
             raise needs_other("by", self.by, condition, advice)
 
-    @property
-    def limit_of_key(self) -> Limit | None:
-        """The limit of each key of ``by``."""
-        return next((limit for limit in self.limits if limit.scope == "key"), None)
+    def _check_budget(self) -> None:
+        if self.budget is None or self.on_error != "raise":
+            return
+        condition = 'with on_error="raise"'
+        if self.budget.max_failed is not None:
+            advice = 'There the first row that fails ends the job: use on_error="column" or "null".'
+            raise needs_other("budget.max_failed", self.budget.max_failed, condition, advice)
+        if self.budget.on_exceeded == "skip":
+            advice = 'Use on_error="column" or "null", or on_exceeded="raise".'
+            raise needs_other("budget.on_exceeded", "skip", condition, advice)
 
     @property
-    def limit(self) -> Limit | None:
-        """The limit of another scope than "key"."""
-        return next((limit for limit in self.limits if limit.scope != "key"), None)
+    def calls_per_key(self) -> int | None:
+        """The calls in flight of each key of ``by``; None for any number."""
+        of_key = (limit.concurrency for limit in self.limits if limit.scope == "key")
+        return min(filter(None, of_key), default=None)
+
+    @property
+    def limits_of_calls(self) -> tuple[Limit, ...]:
+        """The limits of another scope than "key"."""
+        return tuple(limit for limit in self.limits if limit.scope != "key")
 
     @property
     def units(self) -> tuple[str, ...]:
         """The units in which calls may report what they use."""
-        return self.usage
+        of_limits = (limit.unit for limit in self.limits if limit.unit != CALLS)
+        of_budget = () if self.budget is None else self.budget._units
+        return tuple(dict.fromkeys((*self.usage, *of_limits, *of_budget)))
 
     @property
     def error_column(self) -> str | None:
@@ -114,8 +131,7 @@ class AsyncOptions:
 
     def to_spec(self) -> dict[str, Any]:
         """Return JSON-able values for the operator and its worker; durations in ms, 0 for none."""
-        journal, by_key = self.journal, self.limit_of_key
-        batch, carried = self.batch_size, self.carry_over
+        journal, batch, carried = self.journal, self.batch_size, self.carry_over
         return {
             "name": self.name,
             "ordered": self.ordered,
@@ -125,8 +141,8 @@ class AsyncOptions:
             "retry": self.retry and self.retry._to_spec(),
             "on_error": "column" if self.error_column else self.on_error,
             "error_column": self.error_column,
-            "limit": self.limit and _limit_spec(self.limit),
-            "calls_per_key": by_key and by_key.concurrency,
+            "limits": [spec for limit in self.limits_of_calls for spec in limit._to_specs()],
+            "calls_per_key": self.calls_per_key,
             "explode": self.explode,
             "batch": batch and {"rows": batch.rows, "wait_ms": batch._wait_ms},
             "carry_over": carried
@@ -140,19 +156,11 @@ class AsyncOptions:
             "journal_version": journal and journal.version,
             "share_calls": self.share_calls is not None,
             "share_in_query": self.share_calls == "query",
+            "budget": self.budget and self.budget._to_spec(),
+            "call_column": self.call_column,
             "units": list(self.units),
             "blocked_loop_ms": BLOCKED_LOOP_MS,
         }
-
-
-def _limit_spec(limit: Limit) -> dict[str, Any]:
-    rate = limit._rate
-    return {
-        "concurrency": limit.concurrency,
-        "rate": rate and {"permits": rate[0], "interval_ms": rate[1]},
-        "scope": limit.scope,
-        "adaptive": limit.adaptive,
-    }
 
 
 def name_of_operator(
@@ -174,24 +182,29 @@ def name_of_operator(
 
 def refuse_for_python(options: AsyncOptions) -> None:
     """Raise ``InvalidOption`` for an option that needs an operator in the executor."""
-    limit = options.limit
-    if limit is not None and limit.scope != "task":
-        raise error("LIMIT_NEEDS_JVM_ENGINE", scope=limit.scope)
+    for limit in options.limits_of_calls:
+        if limit.scope != "task":
+            raise error("LIMIT_NEEDS_JVM_ENGINE", scope=limit.scope)
     for option, reason in options_of_jvm(options):
         raise error("OPTION_NEEDS_JVM_ENGINE", option=option, reason=reason)
 
 
 def options_of_jvm(options: AsyncOptions) -> Iterator[tuple[str, str]]:
     """Yield the given options that only an operator in the executor can keep, with the reason."""
-    adaptive = options.limit is not None and options.limit.adaptive
+    adaptive = any(limit.adaptive for limit in options.limits)
+    breaker = any(limit.breaker for limit in options.limits)
+    of_use = next((limit.unit for limit in options.limits if limit.unit != CALLS), None)
     no_order = "a Python worker is given its rows a batch at a time and keeps no order by key"
     by_itself = "each row is called by itself, and its answer goes to Spark alone"
     for option, value, reason in (
         ("limit.adaptive", adaptive, "its calls don't learn how the service bears others"),
+        ("limit.breaker", breaker, "its calls don't learn how the service bears others"),
+        ("limit.unit", of_use, "a Python worker does not wait for what its calls have reported"),
         ("by", options.by, no_order),
         ("carry_over", options.carry_over, "a Python worker ends its calls with its task"),
         ("journal", options.journal, by_itself),
         ("share_calls", options.share_calls, by_itself),
+        ("budget", options.budget, "its tasks don't know what others have spent"),
         ("call_key", options.call_key, "its calls are named by the places of their rows"),
     ):
         if value:

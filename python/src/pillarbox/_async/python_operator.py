@@ -76,7 +76,7 @@ class AsyncOperator(Attempts[Element]):
         self._order: deque[Element] = deque()
         self._group: list[Element] = []
         self._group_timer: asyncio.TimerHandle | None = None
-        self._limit = TaskLimit(options.limit)
+        self._limit = TaskLimit(options.limits)
         self._line: deque[list[Element]] = deque()
         self._turn: asyncio.TimerHandle | None = None
         self._starting = False
@@ -208,12 +208,15 @@ class AsyncOperator(Attempts[Element]):
                 [element.row for element in elements],
             )
 
+    def _pause(self, delay_s: float) -> None:
+        self._limit.pause(self._loop.time() + delay_s)
+
     def _begin_attempts(self, elements: list[Element]) -> None:
         call = _Call(len(elements))
         self._limit.begin(self._loop.time())
         for element in elements:
             element.call = call
-            self._note_attempt(element)
+        self._note_attempts(*elements)
 
     def _attempt_over(self, element: Element) -> None:
         """End the call with the last of its elements."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from .._arrow.pieces import FrameSize
 from .._arrow.results import NO_MATCH, Encoded, ResultEncoder
-from .._arrow.schema import ERROR_TYPE
+from .._arrow.schema import CALL_TYPE, ERROR_TYPE
 from .._base.failures import Failure, final_failure
 from .._base.report import Reported, report_of_call
 from .._base.spark_versions import in_utc
@@ -43,6 +43,7 @@ class OutputBuilder:
         self._prefix = prefix
         self._names = names
         self._error_type = to_arrow_type(ERROR_TYPE, **in_utc(to_arrow_type))
+        self._call_type = to_arrow_type(CALL_TYPE, **in_utc(to_arrow_type))
         self._encoder = ResultEncoder(command.returns, result_schema, options.explode)
         self._size = FrameSize()
 
@@ -63,14 +64,11 @@ class OutputBuilder:
             yield self._batch(elements[first:last], encoded)
 
     def _batch(self, elements: list[Element], encoded: Encoded) -> pa.RecordBatch:
-        for index, mismatch in encoded.mismatches.items():
-            failed, misfit = elements[index], final_failure(mismatch)
-            failed.failure = misfit
-            if self.failed_calls is not None and self._options.on_error != "raise":
-                self.failed_calls.row(failed.row, failed.attempt, misfit)
+        self._note_misfits(elements, encoded)
         sources: list[int] = []
         rows: list[int | None] = []
         errors: list[dict[str, Any] | None] = []
+        calls: list[dict[str, Any]] = []
         start = 0
         for element, count in zip(elements, encoded.counts, strict=True):
             end = start + max(count, 0)
@@ -80,8 +78,22 @@ class OutputBuilder:
             sources.extend([element.index] * len(own))
             shown = self._struct(element, failure) if failure else None
             errors.extend([shown] * len(own))
+            if self._options.call_column is not None:
+                calls.extend(element.call_values(self._prefix, n == 0) for n in range(len(own)))
             start = end
-        return self._assembled(elements[0].source, sources, encoded.batch, rows, errors)
+        told = []
+        if self._options.error_column is not None:
+            told.append(pa.array(errors, type=self._error_type))
+        if self._options.call_column is not None:
+            told.append(pa.array(calls, type=self._call_type))
+        return self._assembled(elements[0].source, sources, encoded.batch, rows, told)
+
+    def _note_misfits(self, elements: list[Element], encoded: Encoded) -> None:
+        for index, mismatch in encoded.mismatches.items():
+            failed, misfit = elements[index], final_failure(mismatch)
+            failed.failure = misfit
+            if self.failed_calls is not None and self._options.on_error != "raise":
+                self.failed_calls.row(failed.row, failed.attempt, misfit)
 
     def _assembled(
         self,
@@ -89,17 +101,15 @@ class OutputBuilder:
         sources: list[int],
         answers: pa.RecordBatch,
         rows: list[int | None],
-        errors: list[dict[str, Any] | None],
+        told: list[pa.Array],
     ) -> pa.RecordBatch:
+        """Return input columns, answers, and those that tell of errors and calls."""
         source_rows = pa.array(sources, type=pa.int64())
         answer_rows = pa.array(rows, type=pa.int64())
-        has_errors = self._options.error_column is not None
-        carried = len(self._names) - answers.num_columns - has_errors
+        carried = len(self._names) - answers.num_columns - len(told)
         columns = [column.take(source_rows) for column in source.columns[:carried]]
         columns += [column.take(answer_rows) for column in answers.columns]
-        if has_errors:
-            columns.append(pa.array(errors, type=self._error_type))
-        return pa.RecordBatch.from_arrays(columns, names=self._names)
+        return pa.RecordBatch.from_arrays(columns + told, names=self._names)
 
     def _struct(self, element: Element, failure: Failure) -> dict[str, Any]:
         if self._options.on_error == "raise":

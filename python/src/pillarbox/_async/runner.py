@@ -20,7 +20,7 @@ from .._base.failures import Failure
 from .._base.values import shown_value
 from ..errors import EXITS, error
 from .call_context import CallContext
-from .calls import CURRENT, CallSite, RunningCall
+from .calls import CURRENT, CallSite, RunningCall, Told
 from .command import Command
 from .failed_attempts import describe, refused_result
 from .threads import CallThreads
@@ -35,6 +35,9 @@ class Outcomes(Protocol):
 
     def used(self, call: RunningCall, unit: int, amounts: Sequence[float]) -> None:
         """Called, before its outcome, with what the rows of a call have used of a unit."""
+
+    def told(self, call: RunningCall, told: Told) -> None:
+        """Called, before its outcome, with what the service has said of the operator's limits."""
 
     def exited(self, problem: BaseException) -> None:
         """Called if the function asked the process to end, or if reporting an outcome failed."""
@@ -60,7 +63,7 @@ class CallRunner:
         self._loop = asyncio.get_running_loop()
         self._outcomes = outcomes
         self._thread = threading.get_ident()
-        self._site = dataclasses.replace(site, used=self._used)
+        self.site = dataclasses.replace(site, used=self._used, told=self._told)
         self._retry = command.retry
         self._refuses = command.retry.if_result if command.retry else None
         self._returned = names_in(command.returns)
@@ -116,7 +119,7 @@ class CallRunner:
         if type(row) is Unreadable:
             self._outcomes.failed(element_id, attempt, row.failure)
             return
-        call = RunningCall(self._site, (element_id,), (attempt,), names)
+        call = RunningCall(self.site, (element_id,), (attempt,), names)
         self._live[element_id, attempt] = call
         self._start(call, self._run(call, row))
 
@@ -130,7 +133,7 @@ class CallRunner:
             ids, attempts, rows = self._readable(ids, attempts, rows)
             if not rows:
                 return
-        call = RunningCall(self._site, tuple(ids), tuple(attempts), names, is_group=True)
+        call = RunningCall(self.site, tuple(ids), tuple(attempts), names, is_group=True)
         for key in zip(ids, attempts, strict=True):
             self._live[key] = call
         self._start(call, self._run(call, rows))
@@ -213,11 +216,17 @@ class CallRunner:
             self._tasks.pop(call, None)
 
     def _used(self, call: RunningCall, unit: int, amounts: Sequence[float]) -> None:
+        self._tell(self._outcomes.used, call, unit, amounts)
+
+    def _told(self, call: RunningCall, told: Told) -> None:
+        self._tell(self._outcomes.told, call, told)
+
+    def _tell(self, tell: Callable[..., None], *arguments: Any) -> None:
         # At once on this thread, since the outcome of the call may leave in this turn of the loop.
         if threading.get_ident() == self._thread:
-            self._outcomes.used(call, unit, amounts)
+            tell(*arguments)
         elif not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._outcomes.used, call, unit, amounts)
+            self._loop.call_soon_threadsafe(tell, *arguments)
 
     def _checked(self, answers: Any, expected: int) -> list[Any]:
         if isinstance(answers, list):
@@ -241,7 +250,11 @@ class CallRunner:
                 call.elements, call.attempts, answers, strict=True
             ):
                 key = element_id, attempt
-                if live.get(key) is call and not self._is_refused(call, key, answer):
+                if live.get(key) is not call:
+                    continue
+                if call.is_group and issubclass(type(answer), BaseException):
+                    self._fail(call, key, self._failure(answer))
+                elif not self._is_refused(call, key, answer):
                     del live[key]
                     completed(element_id, attempt, answer)
         except BaseException as problem:
@@ -258,14 +271,17 @@ class CallRunner:
     def _problem(self, call: RunningCall, problem: BaseException) -> None:
         """Report any exception of the function, so that nobody waits for ever."""
         try:
-            if isinstance(problem, EXITS):
-                self._outcomes.exited(problem)
-            elif not call.cancelled and not self._loop.is_closed():
-                failure = describe(problem, self._retry)
+            if isinstance(problem, EXITS) or not (call.cancelled or self._loop.is_closed()):
+                failure = self._failure(problem)
                 for key in zip(call.elements, call.attempts, strict=True):
                     self._fail(call, key, failure)
         except BaseException as broken:
             self._outcomes.exited(broken)
+
+    def _failure(self, problem: BaseException) -> Failure:
+        if isinstance(problem, EXITS):
+            raise problem
+        return describe(problem, self._retry)
 
     def _fail(self, call: RunningCall, key: tuple[int, int], failure: Failure) -> None:
         if self._live.get(key) is call:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
-from ..options import Limit
+from ..limits import Limit
 
 
 class TaskLimit:
-    """The bounds of a task's calls in flight and of their starts; without a limit there are none.
+    """The bounds of a task's calls in flight and of their starts; without limits there are none.
 
     Times are in seconds of a monotonic clock. On the event loop only.
     """
 
-    def __init__(self, limit: Limit | None) -> None:
-        rate = limit._rate if limit else None
-        self._most = (limit and limit.concurrency) or sys.maxsize
-        self._interval_s = rate[1] / rate[0] / 1000 if rate else 0.0
+    def __init__(self, limits: Sequence[Limit]) -> None:
+        self._most = min((one.concurrency or sys.maxsize for one in limits), default=sys.maxsize)
+        self._interval_s = max((one._interval_s for one in limits), default=0.0)
         self._calls = 0
         self._next_s = 0.0
 
@@ -27,6 +27,9 @@ class TaskLimit:
     def begin(self, now_s: float) -> None:
         self._calls += 1
         self._next_s = max(self._next_s, now_s) + self._interval_s
+
+    def pause(self, until_s: float) -> None:
+        self._next_s = max(self._next_s, until_s)
 
     def end(self) -> None:
         self._calls -= 1

@@ -27,7 +27,8 @@ class Failure:
     ``kind`` is the exception's class name, TIMEOUT, RESULT_REFUSED or a name of ``errors.json``;
     ``traceback`` shows the user's frames only; ``retry_after_ms`` is -1 where the function asked
     for no delay of its own. ``on_result`` marks an answer that ``retry.if_result`` refused,
-    ``overload`` a status by which the service says that it is overloaded. The texts are valid
+    ``overload`` a status by which the service says that it is overloaded, ``pauses_limit`` a delay
+    for all calls under the operator's limits. The texts are valid
     Unicode of bounded length.
     """
 
@@ -38,6 +39,7 @@ class Failure:
     on_result: bool = False
     retry_after_ms: int = -1
     overload: bool = False
+    pauses_limit: bool = False
 
 
 class Told(Exception):

@@ -62,8 +62,8 @@ _NO_CALLS = _words({"Its function makes no calls; use pb.process_keyed_async.": 
 _ASYNC_IO_ONLY = _words(
     {
         "A keyed function has none; capacity bounds its calls, and pb.async_io has this option.": (
-            "limit limits max_concurrency concurrency rate_limit per_key scope "
-            "adaptive batch_size call_key share_calls journal ordered explode usage"
+            "limit limits max_concurrency concurrency rate_limit per_key scope budget "
+            "adaptive batch_size call_key share_calls journal ordered explode call_column usage"
         )
     }
 )
@@ -100,6 +100,8 @@ _ASYNC_IO = _words(
         "limit=pb.Limit(concurrency=..., adaptive=True)": "adaptive",
         "batch_size=pb.BatchSize(8, wait=...)": "batch_wait batch_timeout",
         "batch_size": "max_batch_size",
+        "budget=pb.Budget(max_calls=...)": "max_calls max_requests",
+        "budget=pb.Budget(max_failed=...)": "max_failed max_errors max_errored",
         "carry_over=pb.CarryOver(max_lag=...)": "max_lag",
         "carry_over=pb.CarryOver(max_rows=...)": "max_carried",
         "carry_over=pb.CarryOver(slots=...)": "slots",
@@ -154,6 +156,15 @@ WORDS: dict[str, dict[str, str]] = {
     },
     "scan": _KEYED | _SCAN,
     "tagged_union": _KEY | _words({"timestamp, the name of a column": "event_time time at"}),
+    "read_journal": _words({"name": "operator", "path": "journal folder"}),
+    "purge_journal": _words(
+        {
+            "name": "operator",
+            "path": "journal folder",
+            "older_than": "ttl retention before age",
+            "where": "condition filter key",
+        }
+    ),
     "read_offsets": _words(
         {
             "batch_id: the offsets after that micro-batch": "version",
@@ -191,6 +202,14 @@ WORDS: dict[str, dict[str, str]] = {
             "per_minute": "rpm",
         }
     ),
+    "Budget": _words(
+        {
+            "max_calls": "calls max_requests requests",
+            "max_failed": "failed max_errors errors max_failures",
+            "on_exceeded": "on_error on_spent",
+        }
+    ),
+    "Breaker": _words({"failures": "threshold count", "pause": "timeout reset_timeout cooldown"}),
     "BatchSize": _words({"wait": "timeout batch_wait", "rows": "size"}),
     "RetryAfter": _words({"delay": "seconds delay_s retry_after"}),
     "JvmFunction": _words({"class_name": "name", "options": "config"}),

@@ -14,6 +14,7 @@ from .._async.options import AsyncOptions, Engine, refuse_for_python
 from .._base.checks import check_choice, check_frame
 from .._base.functions import JvmFunction
 from .._base.unknown_options import answers_unknown
+from ..budgets import Budget
 from ..errors import error
 from ..options import (
     BatchSize,
@@ -65,10 +66,12 @@ def async_io(
     by: str | Sequence[str] | None = None,
     capacity: int = 100,
     limit: Limit | Sequence[Limit] | None = None,
+    budget: Budget | None = None,
     usage: str | Sequence[str] = (),
     timeout: Duration | Timeout | None = None,
     retry: int | Retry | None = None,
     on_error: Literal["raise", "null", "column"] | ErrorColumn = "raise",
+    call_column: str | None = None,
     resource: Callable[[], Any] | None = None,
     call_key: str | Sequence[str] | None = None,
     share_calls: bool | ShareScope = False,
@@ -115,6 +118,7 @@ def async_io(
     capacity: the number of rows in flight in one task, with those that wait for their turn.
     limit: the number of calls that the service may see, as a :class:`Limit` or several. One with
         scope="key" and one other hold together. Engine "python" keeps scope="task" only.
+    budget: when to stop calling, a :class:`Budget`. Engine "jvm" only.
     usage: the units in which calls report what they use, such as "tokens", with
         ``current_call().report_usage``. Each has a metric.
     timeout: the longest time of a row, over all its attempts and the waiting between them; a
@@ -122,7 +126,13 @@ def async_io(
     retry: the number of attempts, the first included, or a :class:`Retry`; one by default.
     on_error: "raise" fails the task; "null" leaves the new columns null; "column", or an
         :class:`ErrorColumn` with another name, does so too and adds the column ``error``:
-        struct<kind, message, attempts, elapsed_ms, call_id>, null for good rows.
+        struct<kind, message, attempts, elapsed_ms, call_id>, null for good rows. :func:`failed`
+        gives the rows that have one, to be fed in again.
+    call_column: the name of a column that tells of every row's call, "call" for instance:
+        struct<call_id string, attempts int, elapsed_ms bigint, from_journal boolean, usage
+        map<string,double>>. The sum of attempts and usage over rows is what the rows' calls were:
+        where rows share a call, or one gives several rows, the first has them, and the others 0
+        attempts and no usage.
     resource: a function without parameters that returns an (async) context manager, such as
         ``aiohttp.ClientSession``. It is opened in the worker, before the first call.
         engine="jvm" keeps it open for later tasks of the worker, engine="python" for one task.
@@ -177,7 +187,7 @@ def _plan(
     columns = parse_returns(returns, df.sparkSession)
     inputs = select_inputs(schema, options.inputs, sensitive)
     added = columns if options.on_error == "raise" else as_nullable(columns)
-    output = output_schema(schema, added, options.error_column, sensitive)
+    output = output_schema(schema, added, options, sensitive)
     check_call_key(options, schema, inputs, df.isStreaming, sensitive)
     by = key_columns(schema, options.by, sensitive)
     door = _door_to_jvm(df, function, engine)

@@ -21,7 +21,9 @@ from .._async.resources import OpenResource
 from .._base.checks import needs_other
 from .._base.functions import JvmFunction, is_async, name_of
 from .._base.unknown_options import answers_unknown
+from ..budgets import Budget, as_budget
 from ..errors import error, shown
+from ..limits import as_limits
 from ..options import (
     BatchSize,
     Duration,
@@ -31,7 +33,6 @@ from ..options import (
     Timeout,
     as_batch_size,
     as_journal,
-    as_limits,
     as_on_error,
     as_retry,
     as_share_calls,
@@ -64,6 +65,7 @@ def async_udf(
     batch_size: int | BatchSize | None = None,
     capacity: int = 100,
     limit: Limit | Sequence[Limit] | None = None,
+    budget: Budget | None = None,
     usage: str | Sequence[str] = (),
     timeout: Duration | Timeout | None = None,
     retry: int | Retry | None = None,
@@ -82,6 +84,7 @@ def async_udf(
     batch_size: int | BatchSize | None = None,
     capacity: int = 100,
     limit: Limit | Sequence[Limit] | None = None,
+    budget: Budget | None = None,
     usage: str | Sequence[str] = (),
     timeout: Duration | Timeout | None = None,
     retry: int | Retry | None = None,
@@ -101,6 +104,7 @@ def async_udf(
     batch_size: int | BatchSize | None = None,
     capacity: int = 100,
     limit: Limit | Sequence[Limit] | None = None,
+    budget: Budget | None = None,
     usage: str | Sequence[str] = (),
     timeout: Duration | Timeout | None = None,
     retry: int | Retry | None = None,
@@ -135,6 +139,7 @@ def async_udf(
         row waits for others. An annotation of the result is then ``list[...]``.
     capacity: the number of rows in flight in one task, with those that wait for their turn.
     limit: the number of calls that the service may see, over all uses of this object.
+    budget: when to stop calling, a :class:`Budget`, over all uses of this object in a query.
     usage: the units in which calls report what they use, as in :func:`async_io`.
     timeout: the longest time of a row; a :class:`Timeout` also bounds one attempt.
     retry: the number of attempts, the first included, or a :class:`Retry`; one by default.
@@ -162,6 +167,7 @@ def async_udf(
         batch_size=as_batch_size(batch_size),
         capacity=capacity,
         limits=as_limits(limit),
+        budget=as_budget(budget),
         usage=as_units(usage),
         timeout=as_timeout(timeout),
         retry=as_retry(retry),
@@ -170,6 +176,16 @@ def async_udf(
         journal=kept,
     )
     check_retry_on(options_of_calls.retry, on_jvm=False)
+    for limit_of_calls in options_of_calls.limits:
+        if isinstance(limit_of_calls.estimate, str):
+            advice = (
+                "Give a number, or leave it out: the mean of what calls have reported is charged."
+            )
+            text, condition = (
+                limit_of_calls.estimate,
+                "for a function of values, which has no columns",
+            )
+            raise needs_other("limit.estimate", text, condition, advice)
     if options_of_calls.share_calls == "query":
         advice = "Use True, or pb.async_io, which can shuffle rows."
         raise needs_other("share_calls", share_calls, "in an expression", advice)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from datetime import datetime, timedelta, timezone
 from os import PathLike
 from typing import TYPE_CHECKING
 
@@ -15,10 +17,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+class Offsets(dict[str, str]):
+    """The offset of each source, and the ``watermark`` of the micro-batch after which they are."""
+
+    watermark: datetime | None
+    """The time, in UTC, up to which rows were late and timers due; None if there was none yet."""
+
+
 @answers_unknown
 def read_offsets(
     spark: SparkSession, checkpoint: str | PathLike[str], *, batch_id: int | None = None
-) -> dict[str, str]:
+) -> Offsets:
     """Return the position of a streaming query in each of its sources, as Spark has stored it.
 
     With :func:`read_state` it moves a query to a new checkpoint: the state after a micro-batch goes
@@ -38,7 +47,9 @@ def read_offsets(
 
     Returns the offset of each source, JSON as the source writes it, by the source's number in the
     query ("0" is the first that the query reads), or by its name where Spark keeps names. A source
-    that has given nothing yet is left out.
+    that has given nothing yet is left out. The dict's attribute ``watermark`` is that of the
+    micro-batch, a datetime in UTC, or None if there was none yet: a new query begins without a
+    watermark, and rows at or before this one were late for the old query.
 
     Raises :class:`InvalidOption` if the checkpoint has no such micro-batch, saying which there are.
     """
@@ -74,14 +85,20 @@ def _files(spark: SparkSession, path: str) -> DataFrame:
     return spark.read.text(literal, wholetext=True)
 
 
-def _offsets(log: str) -> dict[str, str]:
+def _offsets(log: str) -> Offsets:
     """Return the offsets by source in Spark's ``OffsetSeqLog``: a version, the metadata, and a line
     for each source, which begins with the source's name from version 2 on."""
-    version, _, *lines = log.split("\n")
+    version, metadata, *lines = log.split("\n")
     if version == "v1":
         named = [(str(number), line) for number, line in enumerate(lines)]
     elif version == "v2":
         named = [(name, line) for name, _, line in (line.partition(":") for line in lines)]
     else:
         raise error("OFFSETS_FORMAT_UNKNOWN", found=version)
-    return {name: offset for name, offset in named if offset not in ("", "-")}
+    found = Offsets((name, offset) for name, offset in named if offset not in ("", "-"))
+    watermark_ms = json.loads(metadata).get("batchWatermarkMs", 0)
+    found.watermark = _EPOCH + timedelta(milliseconds=watermark_ms) if watermark_ms > 0 else None
+    return found
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

@@ -192,9 +192,16 @@ class _Task:
         """Return the function, which remembers the last exception of each element."""
         function = command.function
 
+        def returned(answer: Any) -> Any:
+            if command.is_batch and type(answer) is list:
+                for element, one in zip(CURRENT.get().elements, answer, strict=False):
+                    if issubclass(type(one), BaseException):
+                        self._raised[element] = one
+            return answer
+
         async def awaited(answer: Awaitable[Any]) -> Any:
             try:
-                return await answer
+                return returned(await answer)
             except BaseException as problem:
                 self._note(problem)
                 raise
@@ -205,7 +212,7 @@ class _Task:
             except BaseException as problem:
                 self._note(problem)
                 raise
-            return awaited(answer) if inspect.isawaitable(answer) else answer
+            return awaited(answer) if inspect.isawaitable(answer) else returned(answer)
 
         return called
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
@@ -107,8 +108,10 @@ class Harness:
     ) -> Self:
         """Return a harness that continues from ``snapshot``; ``options`` as for a new one.
 
-        Raises ``StateError`` if the function declares its states in a way that does not fit.
+        Raises ``InvalidOption`` (RESTORE_WITHOUT_OPTIONS) if one is missing that a new one needs,
+        and ``StateError`` if the function declares its states in a way that does not fit.
         """
+        _check_options(cls, options)
         make: Any = cls
         harness: Self = make(function, **options)
         runtime, space = harness._runtime, harness._space
@@ -338,6 +341,22 @@ class Harness:
         runtime.context.side_rows = []
         rows, _ = without_none(runtime.rows, runtime.ends)
         return [self._accept_output(row) for row in rows]
+
+
+def _check_options(harness: type[Harness], options: dict[str, Any]) -> None:
+    needed = [
+        name
+        for name, one in inspect.signature(harness).parameters.items()
+        if one.kind is one.KEYWORD_ONLY and one.default is one.empty
+    ]
+    missing = [name for name in needed if name not in options]
+    if missing:
+        raise error(
+            "RESTORE_WITHOUT_OPTIONS",
+            harness=harness.__name__,
+            missing=", ".join(missing),
+            options=", ".join(f"{name}=…" for name in needed),
+        )
 
 
 def _up(micros: int | None) -> int:

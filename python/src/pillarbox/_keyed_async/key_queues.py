@@ -169,7 +169,7 @@ class KeyQueues(Attempts[RowCall]):
     def _request(self, call: RowCall) -> None:
         call.current = self._attempt(call)
         call.problem = None
-        self._note_attempt(call)
+        self._note_attempts(call)
         self.runner.call(call.id, call.attempt, call)
 
     def _attempt_over(self, call: RowCall) -> None:

@@ -12,16 +12,18 @@ from typing import Any
 
 import pyarrow as pa
 
+from .._async.calls import Told
 from .._base.failures import Failure, message_of
 from ..errors import PillarboxError, error
 from . import accumulators
 
 INIT, CALLS, GROUP, PART, CANCEL, GIVE_UP, END = b"ICGPXUE"
-READY, RESULTS, FAILURES, USAGE, FATAL = b"ORFST"
+READY, RESULTS, FAILURES, USAGE, TOLD, FATAL = b"ORFSLT"
 
 _HEADER = struct.Struct("<IB")
 _FAILURE = struct.Struct("<qiBq")
 _USAGE = struct.Struct("<qiid")
+_TOLD = struct.Struct("<qiidd")
 _NAME_SIZE = 16
 
 
@@ -174,6 +176,7 @@ def encode_failures(failures: Sequence[tuple[int, int, Failure]]) -> bytes:
     parts = [u32(len(failures))]
     for element_id, attempt, failure in failures:
         flags = failure.retryable | failure.on_result << 1 | failure.overload << 2
+        flags |= failure.pauses_limit << 3
         parts.append(_FAILURE.pack(element_id, attempt, flags, failure.retry_after_ms))
         parts.append(texts(failure.kind, failure.message, failure.traceback))
     return encode(FAILURES, *parts)
@@ -182,6 +185,15 @@ def encode_failures(failures: Sequence[tuple[int, int, Failure]]) -> bytes:
 def encode_usage(usage: Sequence[tuple[int, int, int, float]]) -> bytes:
     """Encode USAGE of ``(id, attempt, unit, amount)``; a unit is its place among the operator's."""
     return encode(USAGE, u32(len(usage)), *(_USAGE.pack(*one) for one in usage))
+
+
+def encode_told(told: Sequence[tuple[int, int, Told]]) -> bytes:
+    """Encode TOLD of ``(id, attempt, told)``: what the service has said of limits."""
+    parts = (
+        _TOLD.pack(element_id, attempt, one.unit, one.remaining, one.reset_s)
+        for element_id, attempt, one in told
+    )
+    return encode(TOLD, u32(len(told)), *parts)
 
 
 def encode_end(clean: bool) -> bytes:

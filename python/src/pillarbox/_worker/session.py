@@ -15,7 +15,7 @@ from .._arrow.pieces import FrameSize
 from .._arrow.results import Encoded, ResultEncoder
 from .._arrow.rows import RowReader
 from .._async.call_places import CallPlaces
-from .._async.calls import CallSite, RunningCall
+from .._async.calls import CallSite, RunningCall, Told
 from .._async.command import Command
 from .._async.event_loop import complete, stopped_loop
 from .._async.runner import CallRunner
@@ -100,13 +100,13 @@ class Session:
     async def _start(self, open_resource: Callable[[], Any]) -> None:
         resource, call_context = await open_resource()
         capacity: int = self._spec["capacity"]
-        limit = self._spec["limit"] or {}
+        limits = (limit.get("concurrency") for limit in self._spec["limits"])
         self._runner = CallRunner(
             self._command,
             resource,
             self,
             site=CallSite(self._spec["name"], self._spec["call_id_prefix"], self._spec["units"]),
-            max_threads=min(capacity, limit.get("concurrency") or capacity),
+            max_threads=min([capacity, *filter(None, limits)]),
             call_context=call_context,
         )
         most_places = capacity if self._has_places else None
@@ -213,6 +213,9 @@ class Session:
         self._usage += [(element_id, attempt, unit, amount) for element_id, attempt, amount in rows]
         if not self._flush_planned:
             self._plan_flush()
+
+    def told(self, call: RunningCall, told: Told) -> None:
+        self._channel.send(frames.encode_told([(call.elements[0], call.attempts[0], told)]))
 
     def failed(self, element_id: int, attempt: int, failure: Failure) -> None:
         self._failures.append((element_id, attempt, failure))

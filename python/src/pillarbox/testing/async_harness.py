@@ -29,6 +29,7 @@ from ..errors import error
 if TYPE_CHECKING:
     from pyspark.sql.types import Row, StructType
 
+    from ..budgets import Budget
     from ..options import (
         BatchSize,
         CarryOver,
@@ -59,10 +60,10 @@ class AsyncHarness:
     function: as in :func:`async_io`, but no :class:`JvmFunction`.
     schema: the columns of the rows, as DDL, a StructType or a class (see :func:`async_io`).
     returns, inputs, explode, batch_size, ordered, capacity, usage, timeout, retry, on_error,
-        resource, name: as in :func:`async_io`.
+        call_column, resource, name: as in :func:`async_io`.
     limit: as in :func:`async_io`; all scopes are that of one run. No scope="key", no ``adaptive``.
     carry_over: has no effect, as on a batch DataFrame.
-    by, call_key, share_calls, journal: refused; only Spark has what they need.
+    budget, by, call_key, share_calls, journal: refused; only Spark has what they need.
     engine: with "python" the options are refused that this engine refuses.
 
     Raises :class:`InvalidOption`, :class:`InvalidSchema` or :class:`InvalidFunction`.
@@ -81,10 +82,12 @@ class AsyncHarness:
         by: str | Sequence[str] | None = None,
         capacity: int = 100,
         limit: Limit | Sequence[Limit] | None = None,
+        budget: Budget | None = None,
         usage: str | Sequence[str] = (),
         timeout: Duration | Timeout | None = None,
         retry: int | Retry | None = None,
         on_error: OnError | ErrorColumn = "raise",
+        call_column: str | None = None,
         resource: Callable[[], Any] | None = None,
         call_key: str | Sequence[str] | None = None,
         share_calls: bool | ShareScope = False,
@@ -142,5 +145,5 @@ def _planned(
         options,
         schema,
         positions(schema, options.inputs, inputs),
-        output_schema(schema, added, options.error_column, case_sensitive=False),
+        output_schema(schema, added, options, case_sensitive=False),
     )

@@ -55,6 +55,10 @@ class ClassicDoor(Door):
         session = self._spark._jsparkSession
         return self._frame(self._bridge().readState(session, json.dumps(address)))
 
+    def purge_journal(self, purge: dict[str, Any]) -> int:
+        session = self._spark._jsparkSession
+        return int(self._bridge().purgeJournal(session, json.dumps(purge)))
+
     def _look_up(self, kind: str, address: dict[str, Any]) -> str:
         session = self._spark._jsparkSession
         return str(self._bridge().lookUp(session, kind, json.dumps(address)))
@@ -62,6 +66,9 @@ class ClassicDoor(Door):
     def _progress(self, tag: str, goes_on: bool) -> str:
         session = self._spark._jsparkSession
         return str(self._bridge().progress(session, tag, goes_on))
+
+    def _usage(self, df: DataFrame | None, query: str | None) -> str:
+        return str(self._bridge().usage(None if df is None else df._jdf, query))
 
     def analyzed_plan(self, df: DataFrame) -> str:
         return str(df._jdf.queryExecution().analyzed().treeString())

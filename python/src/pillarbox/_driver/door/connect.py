@@ -83,11 +83,19 @@ class ConnectDoor(Door):
     def read_state(self, address: dict[str, Any]) -> DataFrame:
         return self._frame(Operator("read_state", address))
 
+    def purge_journal(self, purge: dict[str, Any]) -> int:
+        return int(self._rows("purge_journal", purge)[0][0])
+
     def _look_up(self, kind: str, address: dict[str, Any]) -> str:
         return str(self._rows(kind, address)[0][0])
 
     def _progress(self, tag: str, goes_on: bool) -> str:
         return str(self._rows("progress", {"progress": tag, "goes_on": goes_on})[0][0])
+
+    def _usage(self, df: DataFrame | None, query: str | None) -> str:
+        below = None if df is None else _plan(df)
+        asked = Operator("usage", {"query": query}, below)
+        return str(self._frame(asked).collect()[0][0])
 
     def analyzed_plan(self, df: DataFrame) -> str:
         remote: Any = df

@@ -26,7 +26,7 @@ _added: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 
 
 class Door(ABC):
-    """The requests to the driver of ``spark``. Calls block, and start no job."""
+    """The requests to the driver of ``spark``. Calls block, and start no job, if not said so."""
 
     no_jar: str
     """The reason why there is no engine "jvm" where ``jar`` returns None, as half a sentence."""
@@ -73,6 +73,10 @@ class Door(ABC):
     def read_state(self, address: dict[str, Any]) -> DataFrame:
         """Return the state or the timers at the ``address`` as a DataFrame."""
 
+    @abstractmethod
+    def purge_journal(self, purge: dict[str, Any]) -> int:
+        """Delete answers of a journal, and return their number. Runs jobs."""
+
     def look_up(self, kind: str, address: dict[str, Any]) -> list[Any]:
         """Return what a checkpoint has of a ``kind``: "stored_operators" are ``{"id", "name"}``,
         "stored_versions" the numbers of those that can be read, in order, "stored_states" names."""
@@ -92,6 +96,16 @@ class Door(ABC):
     @abstractmethod
     def _progress(self, tag: str, goes_on: bool) -> str:
         """Return the answer of the bridge's ``progress``."""
+
+    def usage(self, df: DataFrame | None, query: str | None) -> list[dict[str, Any]]:
+        """Return what the calls of operators have cost so far: those in the plan of ``df``, or of
+        the ``query`` with this id."""
+        found: list[dict[str, Any]] = json.loads(self._usage(df, query))
+        return found
+
+    @abstractmethod
+    def _usage(self, df: DataFrame | None, query: str | None) -> str:
+        """Return the answer of the bridge's ``usage``."""
 
     @abstractmethod
     def analyzed_plan(self, df: DataFrame) -> str:

@@ -247,7 +247,7 @@ class AdaptiveGateSuite extends AnyFunSuite {
     val clock = new SimulatedClock
     val adaptive = new AdaptiveGate(10, Overload.Default, clock)
     val rate = new RateGate(10, TimeUnit.SECONDS.toNanos(1), 1, clock)
-    val h = new AsyncHarness(options().copy(gate = CallGate.both(adaptive, rate), onFailure = FailureAsRow))
+    val h = new AsyncHarness(options().copy(gate = CallGate.all(adaptive, rate), onFailure = FailureAsRow))
     h.process("a", "b", "c", "d")
     assert(h.calls.map(_.input) == Seq("a"))
     h.fail("a", new ComeBack(5000L))

@@ -190,14 +190,48 @@ class AsyncRetrySuite extends AnyFunSuite {
 
   test("exponential backoff grows by its factor up to the cap, far out too") {
     val backoff = AsyncRetryStrategies.exponentialBackoff[String](2000, 100, 1500, 2.0, 0.0)
-    assert((1 to 6).map(backoff.backoffMs) == Seq(100, 200, 400, 800, 1500, 1500))
-    assert(backoff.backoffMs(1999) == 1500 && backoff.canRetry(1999) && !backoff.canRetry(2000))
+    assert((1 to 6).map(backoff.backoffMs(_, 0.9)) == Seq(100, 200, 400, 800, 1500, 1500))
+    assert(backoff.backoffMs(1999, 0.9) == 1500 && backoff.canRetry(1999) && !backoff.canRetry(2000))
   }
 
-  test("jitter takes off at most its share") {
-    val backoff = AsyncRetryStrategies.exponentialBackoff[String](5, 100, 1000, 1.0, 0.5)
-    val delays = (1 to 100).map(_ => backoff.backoffMs(1))
-    assert(delays.forall(ms => ms >= 50 && ms <= 100) && delays.distinct.size > 1)
+  test("jitter moves the backoff by at most its share, up or down") {
+    val backoff = AsyncRetryStrategies.exponentialBackoff[String](5, 100, 1000, 2.0, 0.5)
+    assert(Seq(0.0, 0.25, 0.5, 0.75).map(backoff.backoffMs(1, _)) == Seq(50, 75, 100, 125))
+    assert(backoff.backoffMs(9, 0.75) == 1250)
+  }
+
+  test("elements that are called alone and fail together come back apart") {
+    val h = new AsyncHarness(
+      asRow.copy(retry = AsyncRetryStrategies.exponentialBackoff(2, 1000, 1000, 1.0, 1.0))
+    )
+    val names = (1 to 8).map(i => s"a$i")
+    h.process(names: _*)
+    names.foreach(h.fail(_))
+    val returned = (1 to 2000).map { ms =>
+      h.advanceTo(ms.toLong)
+      h.calls.size
+    }
+    assert(returned.distinct.size > 2 && h.calls.size == 16)
+  }
+
+  test("an attempt that lasts long is found once, and its age is known meanwhile") {
+    val h = new AsyncHarness(asRow.copy(retry = retry(2, 30)))
+    h.process("a")
+    h.advanceTo(40)
+    h.process("b")
+    assert(h.operator.longCalls(60).isEmpty && h.metrics.oldestCallMs == 40)
+    h.advanceTo(59)
+    h.fail("a")
+    assert(h.operator.longCalls(60).isEmpty && h.metrics.oldestCallMs == 19)
+    assert(h.metrics.waiting == 1, "a backs off")
+    h.advanceTo(89)
+    h.advanceTo(200)
+    assert(h.operator.longCalls(60).contains(LongCalls("b", 1, 160, "1", 2)))
+    assert(h.operator.longCalls(60).isEmpty && h.metrics.oldestCallMs == 160)
+    h.answer("b")
+    assert(h.operator.longCalls(60).isEmpty && h.metrics.oldestCallMs == 111)
+    h.answer("a")
+    assert(h.operator.longCalls(60).isEmpty && h.metrics.oldestCallMs == 0)
   }
 
   test("no retry means one attempt") {

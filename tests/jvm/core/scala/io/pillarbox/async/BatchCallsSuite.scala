@@ -6,6 +6,7 @@ import io.pillarbox.api.AsyncFunction
 import io.pillarbox.async.AsyncHarness._
 import io.pillarbox.async.gate.{ConcurrencyGate, RateGate}
 import io.pillarbox.async.queue.{AsyncOutput, StreamElement}
+import io.pillarbox.async.retry.AsyncRetryStrategies
 import io.pillarbox.mailbox.MailboxTesting
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -80,6 +81,34 @@ class BatchCallsSuite extends AnyFunSuite {
     assert(h.emitted.toSet == Set("a=>a1", "b=>b1", "c=>c1", "d=>d1") && gate.inUse == 0)
   }
 
+  test("elements of a group that failed come back together, whatever the jitter") {
+    val backoff = AsyncRetryStrategies.exponentialBackoff[String](5, 1000, 4000, 2.0, 1.0)
+    val h = harness(size = 4, waitMs = 0L, change = _.copy(retry = backoff))
+    val groups = Seq(Seq("a", "b", "c", "d"), Seq("e", "f", "g", "h"))
+    h.process(groups.flatten: _*)
+    for (attempt <- 2 to 5) {
+      groups.foreach(_.foreach(h.fail(_)))
+      h.advanceTo(8000L * attempt)
+      assert(h.groups.takeRight(2).map(_.sorted).toSet == groups.toSet && h.groups.size == 2 * attempt)
+    }
+  }
+
+  test("a wait that begins a little later than that of others of the group ends with theirs") {
+    val h = harness(size = 3, waitMs = 0L, change = _.copy(retry = retry(3, 100)))
+    h.process("a", "b", "c")
+    h.fail("a")
+    h.advanceTo(10)
+    h.fail("b")
+    h.advanceTo(40)
+    h.fail("c")
+    h.advanceTo(100)
+    assert(h.groups.last.toSet == Set("a", "b"))
+    h.advanceTo(129)
+    assert(h.groups.size == 2, "a tenth at most is left out")
+    h.advanceTo(130)
+    assert(h.groups.last == Seq("c"))
+  }
+
   test("elements that are decided while they wait are not called, and a group of such takes no permit") {
     val clock = new ManualGateClock
     val gate = new RateGate(1, 1000, 1, clock)
@@ -92,7 +121,7 @@ class BatchCallsSuite extends AnyFunSuite {
     assert(h.groups.size == 1, "both groups wait for the next permit")
     h.advanceTo(100)
     assert(h.emitted.size == 2)
-    clock.advance(1000)
+    clock.advance(1100)
     h.runMail()
     assert(h.groups.last == Seq("c"))
     h.fail("c")

@@ -10,6 +10,7 @@ import io.pillarbox.mailbox.PeriodTimer
  */
 private[pillarbox] final class AsyncMetrics(val units: UsageUnits = UsageUnits.None) {
   private[async] val capacityWait = new PeriodTimer
+  private[async] val limitWait = new PeriodTimer
   private var latencySum = 0L
 
   /** Attempts started. */
@@ -27,6 +28,16 @@ private[pillarbox] final class AsyncMetrics(val units: UsageUnits = UsageUnits.N
   /** Elements that were answered from the journal, without a call. */
   var journalHits: Long = 0L
 
+  /** Attempts that the service refused, to be asked later. */
+  var rateLimited: Long = 0L
+
+  /** Elements that waited for the call of another one, instead of a call of their own. */
+  var shared: Long = 0L
+
+  /** The times that calls were stopped since the service was overloaded, and the nanoseconds for which. */
+  var breakerOpenings: Long = 0L
+  var breakerOpenNanos: Long = 0L
+
   /** Elements taken in and not answered yet: calls under way, waiting for a permit or for a retry. */
   var inFlight: Int = 0
 
@@ -39,8 +50,17 @@ private[pillarbox] final class AsyncMetrics(val units: UsageUnits = UsageUnits.N
   /** The largest `inFlight` so far. */
   var inFlightMax: Int = 0
 
+  /** The age of the oldest attempt without an answer, in ms, when it was last looked for; 0 for none. */
+  @volatile var oldestCallMs: Long = 0L
+
+  /** Those in flight that had no attempt under way when calls were last looked at. */
+  @volatile var waiting: Int = 0
+
   /** Nanoseconds for which an element had to wait for room. */
   def capacityWaitNanos: Long = capacityWait.totalNanos
+
+  /** Nanoseconds for which a call had to wait for a permit of the gate. */
+  def limitWaitNanos: Long = limitWait.totalNanos
 
   /** Nanoseconds from the start of an attempt until the mailbox thread took its answer, of a sample. */
   val callLatency: Histogram = new Histogram(new UniformReservoir)

@@ -1,5 +1,9 @@
 package io.pillarbox.async
 
+import java.util
+
+import io.pillarbox.api.RetryAfter
+import io.pillarbox.async.budget.BudgetPart
 import io.pillarbox.async.gate.CallGate
 import io.pillarbox.async.journal.{CallJournal, CallKey}
 import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy, FailurePolicy}
@@ -21,12 +25,17 @@ import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy, Failu
  * @param keyed set if the elements have keys: the order holds within a key, and calls of a key may be limited
  * @param totalTimeoutMs the time for an element with all its attempts and the waits between them; 0 for none
  * @param attemptTimeoutMs the time for one attempt, whose failure may be retried; 0 for none
+ * @param charges what a call of these inputs is charged with before it begins, in each limit of the gate,
+ *   which is then one of several; what it throws is the failure of the call. Mailbox thread
  * @param batching gathers elements if the function is a [[BatchAsyncFunction]] that is to be called with many
  * @param callKey names the call of an input; inputs with one key have the same answer
  * @param journal answers an input without a call, place or permit, if it has the key's rows
  * @param shareCalls inputs whose keys are equal, and that are in flight together, share one call. Each keeps
  *   its own total deadline, whose clock starts with the call or, if that is under way, when the input is
  *   taken in
+ * @param budget counts attempts and what they use, and failed rows; once it is spent calls fail without one
+ * @param accounted makes the rows that leave, of those of the answer or the policy, and the call's account
+ * @param isRateLimit tells of a failure if the service refused the attempt, to be asked later
  * @param operatorName the name that the function is told
  * @param units in which calls report what they use
  * @param callId the idempotency key of the call of an input, which has this element id; any thread
@@ -41,6 +50,7 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
     retry: AsyncRetryStrategy[OUT] = AsyncRetryStrategies.noRetry[OUT],
     onFailure: FailurePolicy[IN, OUT] = FailurePolicy.failTask[IN, OUT],
     gate: CallGate = CallGate.Unlimited,
+    charges: Option[util.List[IN] => Array[Double]] = None,
     lookAhead: Int = 0,
     batching: Option[Batching] = None,
     maxWaiting: Int = 0,
@@ -48,6 +58,9 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
     callKey: Option[IN => CallKey] = None,
     journal: Option[CallJournal[OUT]] = None,
     shareCalls: Boolean = false,
+    budget: Option[BudgetPart] = None,
+    accounted: Option[(CallAccount, util.Collection[OUT]) => util.Collection[OUT]] = None,
+    isRateLimit: Throwable => Boolean = _.isInstanceOf[RetryAfter],
     operatorName: String = "",
     units: UsageUnits = UsageUnits.None,
     callId: (IN, Long) => String = (_: IN, elementId: Long) => elementId.toString
@@ -61,6 +74,10 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
   require(
     lookAhead == 0 || (gate eq CallGate.Unlimited),
     "There is no look-ahead behind a gate: a call that is given ahead would start without its permit"
+  )
+  require(
+    lookAhead == 0 || budget.isEmpty,
+    "There is no look-ahead with a budget: a call that is given ahead would start without being counted"
   )
   require(
     lookAhead == 0 || batching.isEmpty,

@@ -236,6 +236,18 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
   def completionBatch(): CompletionBatch[OUT] = new CompletionBatch[OUT](calls.inbox)
 
   /**
+   * Looks at the attempts under way, for `metrics`, and returns those that have come to last `ms` without an
+   * answer since the last time, if there are any.
+   */
+  def longCalls(ms: Long): Option[LongCalls[IN]] = {
+    val ages = new CallAges[IN, OUT](time.nanoTime, ms)
+    queue.foreach(ages.look)
+    metrics.oldestCallMs = ages.oldestMs
+    metrics.waiting = ages.waiting
+    ages.long
+  }
+
+  /**
    * Cancels all calls in flight, gives their permits back, and closes the function. Nothing more is emitted;
    * the second call has no effect.
    */
@@ -247,6 +259,8 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
       case _ => ()
     }
     metrics.capacityWait.markEnd()
+    metrics.oldestCallMs = 0L
+    metrics.waiting = 0
     function.close()
   }
 }

@@ -16,7 +16,7 @@ private[async] final class Attempts[IN, OUT](way: CallWay[IN, OUT]) extends Stag
   override def enter(call: Call): Unit = call match {
     case group: CallGroup[IN, OUT] => beginAll(group)
     case _ if call.current ne null => begin(call, call.current)
-    case _ => invoke(call, begin(call, new Attempt(inbox, call, call.attempts + 1, taken(call))))
+    case _ => invoke(call, begin(call, new Attempt(inbox, call, call.nextAttempt, taken(call))))
   }
 
   /** Gives the function a call that it begins by itself, when it has room. */
@@ -33,7 +33,7 @@ private[async] final class Attempts[IN, OUT](way: CallWay[IN, OUT]) extends Stag
     group.members.forEach { call =>
       call.at = this
       inputs.add(call.input)
-      futures.add(begin(call, new Attempt(inbox, call, call.attempts + 1, permit))): Unit
+      futures.add(begin(call, new Attempt(inbox, call, call.nextAttempt, permit, group))): Unit
     }
     try function.asInstanceOf[BatchAsyncFunction[IN, OUT]].asyncInvokeBatch(inputs, futures)
     catch { case NonFatal(error) => futures.forEach(_.completeExceptionally(error)) }

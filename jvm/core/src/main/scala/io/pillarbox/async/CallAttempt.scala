@@ -1,9 +1,14 @@
 package io.pillarbox.async
 
 import java.util
+import java.util.concurrent.TimeUnit
 import java.util.concurrent.atomic.AtomicReference
 
-import io.pillarbox.async.gate.Permit
+import scala.util.control.NonFatal
+
+import io.pillarbox.api.RetryAfter
+import io.pillarbox.async.gate.{Permit, Told}
+import io.pillarbox.async.retry.FutureWrappers
 
 /**
  * One attempt of one element, and the future given to the function for it.
@@ -14,12 +19,14 @@ import io.pillarbox.async.gate.Permit
  * that it is free the moment the call ends, also while the mailbox thread is busy elsewhere.
  *
  * @param permit the permit that this attempt gives back at its end, or null
+ * @param group the elements that are called together with this one, or null
  */
 private[async] final class CallAttempt[IN, OUT](
     inbox: CompletionInbox,
     val element: InFlightElement[IN, OUT],
     override val attempt: Int,
-    permit: Permit
+    permit: Permit,
+    val group: CallGroup[IN, OUT] = null
 ) extends AtomicReference[AnyRef]
     with ElementFuture[OUT] {
   import CallAttempt._
@@ -33,6 +40,9 @@ private[async] final class CallAttempt[IN, OUT](
 
   /** True if its answer is the function's replacement for one that did not come. Mailbox thread. */
   var isStandIn: Boolean = false
+
+  /** True if somebody was told that it takes long. Mailbox thread. */
+  var isTold: Boolean = false
 
   /** The reason why no answer counts as the service's any more; null while one does. */
   @volatile var overdue: Throwable = _
@@ -87,15 +97,32 @@ private[async] final class CallAttempt[IN, OUT](
     if (won) {
       kind = answerKind
       if (permit ne null) {
-        permit.observe(
-          startNanos,
-          if (overdue ne null) overdue else if (answerKind == Failure) error else null
-        )
+        val failure = if (overdue ne null) overdue else if (answerKind == Failure) error else null
+        permit.observe(startNanos, failure)
+        tellUse()
+        if (failure ne null) pauseAll(FutureWrappers.unwrapped(failure))
         permit.release()
       }
     }
     won
   }
+
+  private def tellUse(): Unit = {
+    val use = reported
+    if (use ne null) permit.used(use.ifReported)
+  }
+
+  /** Lets the whole limit wait if the failure says so; one that can't say fails the call, elsewhere. */
+  private def pauseAll(failure: Throwable): Unit = failure match {
+    case own: RetryAfter =>
+      try if (own.all) permit.pause(TimeUnit.MILLISECONDS.toNanos(own.retryAfterMs))
+      catch { case NonFatal(_) => () }
+    case _ => ()
+  }
+
+  override def told(unit: Int, said: Told): Unit = if (permit ne null) permit.told(unit, said)
+
+  override def pauseLimits(nanos: Long): Unit = if (permit ne null) permit.pause(nanos)
 
   /**
    * Mailbox thread: ends the wait for an answer; false if there is one.
@@ -108,6 +135,7 @@ private[async] final class CallAttempt[IN, OUT](
       kind = Failure
       if (permit ne null) {
         if (reason ne null) permit.observe(startNanos, reason)
+        tellUse()
         permit.release()
       }
     }

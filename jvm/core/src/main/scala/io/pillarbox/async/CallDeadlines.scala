@@ -19,9 +19,9 @@ private[async] final class CallDeadlines[IN, OUT](
     schedule(element)
   }
 
-  /** Lets it wait for its next attempt. */
-  def backsOff(element: InFlightElement[IN, OUT], delayMs: Long): Unit = {
-    element.setPhaseEnd(saturatedSum(time.roundedUp(time.nanoTime), delayMs))
+  /** Lets it wait for its next attempt, `delayMs` from a moment of `nanoTime`. */
+  def backsOff(element: InFlightElement[IN, OUT], startNanos: Long, delayMs: Long): Unit = {
+    element.setPhaseEnd(saturatedSum(time.roundedUp(startNanos), delayMs))
     schedule(element)
   }
 

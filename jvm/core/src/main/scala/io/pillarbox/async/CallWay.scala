@@ -3,6 +3,7 @@ package io.pillarbox.async
 import java.util
 
 import io.pillarbox.api.AsyncFunction
+import io.pillarbox.async.budget.BudgetExceededException
 import io.pillarbox.async.gate.CallGate
 import io.pillarbox.async.retry.{AsyncRetryStrategies, FailedCall}
 import io.pillarbox.mailbox.{MailboxExecutor, ProcessingTimeService}
@@ -41,6 +42,8 @@ private[async] final class CallWay[IN, OUT](
 
   private val callKey = options.callKey.orNull
   private val journal = options.journal.orNull
+  private val budget = options.budget.orNull
+  private val accounted = options.accounted.orNull
   private val keyTurn =
     options.keyed.filter(_.callsPerKey > 0).map(new KeyTurn[IN, OUT](_, options.roomForKeys)).orNull
   private val attempts = new Attempts(this)
@@ -52,7 +55,11 @@ private[async] final class CallWay[IN, OUT](
     when((journal ne null) && (keyTurn ne null))(new Answered(this, journal)),
     when(journal ne null)(new Kept(journal)),
     Some(new Place(this)),
-    when(options.retry ne AsyncRetryStrategies.noRetry[OUT])(new Retries(this)),
+    // A pause of a limit is no attempt, so it needs no retry of the user's.
+    when((options.retry ne AsyncRetryStrategies.noRetry[OUT]) || (options.gate ne CallGate.Unlimited))(
+      new Retries(this)
+    ),
+    when(budget ne null)(new Budgets(this, budget)),
     options.batching.map(new Batches(this, _)),
     when(options.gate ne CallGate.Unlimited)(new Limits(this)),
     Some(attempts)
@@ -115,6 +122,7 @@ private[async] final class CallWay[IN, OUT](
   /** Sends the end of an attempt the way back. */
   def settle(attempt: Attempt): Unit = {
     val call = attempt.element
+    if (attempt.isFailure && attempt.hasBegun && options.isRateLimit(attempt.error)) metrics.rateLimited += 1
     var stage = call.at
     while ((stage ne null) && stage.ended(call, attempt)) stage = stage.before
     if (stage eq null) out(call, attempt)
@@ -122,21 +130,29 @@ private[async] final class CallWay[IN, OUT](
 
   /** Gives the element its rows: those of the attempt, or the policy's in the place of its failure. */
   def out(call: Call, attempt: Attempt): Unit =
-    try
+    try {
+      if (budget ne null) tellBudget(attempt)
       if (attempt.isFailure) {
         metrics.errors += 1
         // It is decided even if the policy throws, as in Flink: what waits for room must not wait for ever.
         call.setResults(util.Collections.emptyList[OUT]())
-        call.setResults(rowsInstead(call, attempt.error))
-      } else attempt.answer(call)
-    finally {
+        call.setResults(withAccount(call, attempt, rowsInstead(call, attempt.error)))
+      } else if (accounted eq null) attempt.answer(call)
+      else call.setResults(withAccount(call, attempt, attempt.rows))
+    } finally {
       leave(call)
       finished(call)
     }
 
+  /** Counts rows that were called for. */
+  private def tellBudget(attempt: Attempt): Unit = {
+    val isCalled =
+      if (attempt.isFailure) !attempt.error.isInstanceOf[BudgetExceededException] else attempt.isAnswer
+    if (isCalled) budget.rowEnded(attempt.isFailure)
+  }
+
   private def rowsInstead(call: Call, error: Throwable): util.Collection[OUT] = {
-    val callId = (if (call.share eq null) call else call.share.carrier).callId
-    val failed = FailedCall(call.input, call.attempts, call.elapsedMs, callId)
+    val failed = FailedCall(call.input, call.attempts, call.elapsedMs, madeFor(call).callId)
     val rows = options.onFailure.onFailure(failed, error)
     if (rows eq null)
       throw new NullPointerException(
@@ -144,6 +160,19 @@ private[async] final class CallWay[IN, OUT](
       )
     rows
   }
+
+  /** The element that a call is made for: itself, or the carrier of the call that it shares. */
+  private def madeFor(call: Call): Call = if (call.share eq null) call else call.share.carrier
+
+  private def withAccount(call: Call, attempt: Attempt, rows: util.Collection[OUT]): util.Collection[OUT] =
+    if (accounted eq null) rows
+    else {
+      val made = madeFor(call)
+      val isKnown = attempt.isStandIn && made.attempts == 0 && !attempt.isFailure
+      val pays = (call.share eq null) || call.share.pays()
+      val (attempts, usage) = if (pays) (made.attempts, made.usage) else (0, null)
+      accounted(CallAccount(made.callId, attempts, call.elapsedMs, isKnown, usage), rows)
+    }
 
   /** Ends the call. */
   def leave(call: Call): Unit = {

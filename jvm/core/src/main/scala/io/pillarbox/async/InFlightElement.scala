@@ -1,5 +1,7 @@
 package io.pillarbox.async
 
+import java.util.concurrent.ThreadLocalRandom
+
 import io.pillarbox.async.gate.Permit
 import io.pillarbox.async.journal.CallKey
 import io.pillarbox.async.queue.{AsyncOutput, StreamElementQueueEntry}
@@ -34,6 +36,18 @@ private[async] sealed class InFlightElement[IN, OUT](
   var share: SharedCall[IN, OUT] = _
   var line: KeyLine[IN, OUT] = _
   var permit: Permit = _
+
+  /** The amounts that its limits charge before it begins, or null. */
+  var charges: Array[Double] = _
+
+  /** Attempts of those made that ended in a pause of the whole limit, which use up none. */
+  var pauses: Int = 0
+
+  /** The number of its next attempt. */
+  def nextAttempt: Int = attempts + 1 - pauses
+
+  /** True if a budget counts its attempt as under way. */
+  var isCharged: Boolean = false
 
   /** True if it is called in place of the elements that share the call, and is not in the queue. */
   def isCarrier: Boolean = (share ne null) && (share.carrier eq this)
@@ -114,7 +128,20 @@ private[async] object InFlightElement {
  */
 private[async] final class CallGroup[IN, OUT](way: CallWay[IN, OUT])
     extends InFlightElement[IN, OUT](way, -1L, null.asInstanceOf[IN], AsyncOutput.NoTimestamp) {
+  import InFlightElement.Never
+
   val members = new java.util.ArrayList[InFlightElement[IN, OUT]]
+
+  /** The random number of the members' back-offs: those that fail together come back together. */
+  lazy val draw: Double = ThreadLocalRandom.current().nextDouble()
+
+  private var firstFailure = Never
+
+  /** The moment of `nanoTime` at which the first of them failed: `now` for that one. */
+  def failedAt(now: Long): Long = {
+    if (firstFailure == Never) firstFailure = now
+    firstFailure
+  }
 
   /** Drops the members that need no attempt any more; true if any is left. */
   override def isWanted: Boolean = {

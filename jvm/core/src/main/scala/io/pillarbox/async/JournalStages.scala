@@ -1,6 +1,6 @@
 package io.pillarbox.async
 
-import io.pillarbox.async.journal.CallJournal
+import io.pillarbox.async.journal.{CallCost, CallJournal}
 
 /** Answers a call whose rows the journal has. Mailbox thread only; what the journal throws fails the task. */
 private[async] final class Answered[IN, OUT](way: CallWay[IN, OUT], journal: CallJournal[OUT])
@@ -26,7 +26,10 @@ private[async] final class Kept[IN, OUT](journal: CallJournal[OUT]) extends Stag
 
   /** Keeps answers only: the replacement of an answer, at the end of its time, is none. */
   override def ended(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
-    if (attempt.isAnswer) journal.keep(call.key, attempt.attempt, attempt.rows)
+    if (attempt.isAnswer) {
+      val usage = if (call.usage eq null) Nil else call.usage.amounts
+      journal.keep(call.key, CallCost(attempt.attempt, usage), attempt.rows)
+    }
     true
   }
 }

@@ -4,6 +4,10 @@ import java.util
 import java.util.concurrent.RejectedExecutionException
 import java.util.concurrent.atomic.AtomicInteger
 
+import scala.util.control.NonFatal
+
+import io.pillarbox.async.gate.{CallWaiter, Permit}
+
 /**
  * Lets calls wait for a permit of a gate, in order. It has one waiter at the gate however many calls wait,
  * and none if none does. Mailbox thread only, except the waiter, which runs on any thread.
@@ -12,14 +16,44 @@ private[async] final class Limits[IN, OUT](way: CallWay[IN, OUT]) extends Stage[
   import Limits._
 
   private val gate = way.options.gate
+  private val charges = way.options.charges.orNull
   private val line = new util.ArrayDeque[InFlightElement[IN, OUT]]
   private val ticket = new Ticket
 
-  override def enter(call: Call): Unit =
-    if (ticket.get == Idle && ticket.acquire()) start(call) else line.addLast(call): Unit
+  override def enter(call: Call): Unit = if (isCharged(call)) {
+    if (ticket.get == Idle && ticket.acquire(call)) start(call)
+    else {
+      line.addLast(call)
+      way.metrics.limitWait.markStart()
+    }
+  }
+
+  /** Says what the call is to be charged with. One that can't be is answered with the reason. */
+  private def isCharged(call: Call): Boolean =
+    (charges eq null) || (
+      try {
+        call.charges = charges(inputsOf(call))
+        true
+      } catch {
+        case NonFatal(error) =>
+          membersOf(call).forEach(CallAttempt.standIn(way.inbox, _).completeExceptionally(error))
+          false
+      }
+    )
+
+  private def inputsOf(call: Call): util.List[IN] = {
+    val inputs = new util.ArrayList[IN]
+    membersOf(call).forEach(one => inputs.add(one.input): Unit)
+    inputs
+  }
+
+  private def membersOf(call: Call): util.List[Call] = call match {
+    case group: CallGroup[IN, OUT] => group.members
+    case one => util.Collections.singletonList(one)
+  }
 
   private def start(call: Call): Unit = {
-    call.permit = gate
+    call.permit = ticket.taken()
     goOn(call)
   }
 
@@ -29,37 +63,60 @@ private[async] final class Limits[IN, OUT](way: CallWay[IN, OUT]) extends Stage[
 
   /** Releases the permit if no attempt has taken it over. */
   override def left(call: Call): Unit = if (call.permit ne null) {
+    val permit = call.permit
     call.permit = null
-    gate.release()
+    permit.unused()
   }
 
-  private def advance(): Unit = while (dropGone() && ticket.acquire()) start(line.pollFirst())
+  private def advance(): Unit =
+    while (dropGone() && ticket.get == Idle && ticket.acquire(line.peekFirst())) start(line.pollFirst())
 
   /** Drops unwanted calls from the head; true if a call is left. */
   private def dropGone(): Boolean = {
     while (!line.isEmpty && !line.peekFirst().isWanted) line.pollFirst()
+    if (line.isEmpty) way.metrics.limitWait.markEnd()
     !line.isEmpty
   }
 
-  /** Starts the first call, unless a pause has begun since the permit was granted. */
+  /**
+   * Starts the first call, unless a pause has begun since the permit was granted, or it was granted for one
+   * that is gone and is charged otherwise.
+   */
   private def onGranted(): Unit = if (ticket.compareAndSet(Granted, Idle)) {
-    if (dropGone() && gate.mayBegin) start(line.pollFirst()) else gate.release()
+    way.metrics.limitWait.lap()
+    val fits = dropGone() && gate.mayBegin && ((charges eq null) || ticket.isFor(line.peekFirst()))
+    if (fits) start(line.pollFirst()) else ticket.taken().unused()
     advance()
   }
 
   /** Leaves the queue of the gate, and releases a permit that was granted and not used. */
   override def close(): Unit = {
     line.clear()
+    way.metrics.limitWait.markEnd()
     val state = ticket.getAndSet(Closed)
-    if (state == Granted) gate.release()
+    if (state == Granted) ticket.taken().unused()
     // If `cancel` fails, a permit is on its way to the ticket, which finds the stage closed and releases it.
     else if (state == InLine) gate.cancel(ticket): Unit
   }
 
   /** The waiter at the gate. Its state tells who owns a permit that arrives; `Closed` releases it at once. */
-  private final class Ticket extends AtomicInteger(Idle) with Runnable {
+  private final class Ticket extends AtomicInteger(Idle) with CallWaiter {
+    @volatile override var permit: Permit = _
+    private var wanted: Call = _
 
-    def acquire(): Boolean = {
+    override def estimate(limit: Int): Double = wanted.charges(limit)
+
+    def isFor(call: Call): Boolean = wanted eq call
+
+    /** The permit that was granted. */
+    def taken(): Permit = {
+      val own = permit
+      permit = null
+      if (own eq null) gate else own
+    }
+
+    def acquire(call: Call): Boolean = {
+      wanted = call
       set(InLine)
       val granted = gate.tryAcquire(this)
       if (granted) set(Idle)
@@ -67,7 +124,7 @@ private[async] final class Limits[IN, OUT](way: CallWay[IN, OUT]) extends Stage[
     }
 
     override def run(): Unit =
-      if (compareAndSet(InLine, Granted)) tell() else gate.release()
+      if (compareAndSet(InLine, Granted)) tell() else taken().unused()
 
     private def tell(): Unit =
       try way.executor.execute(() => onGranted(), "an async call has its permit")

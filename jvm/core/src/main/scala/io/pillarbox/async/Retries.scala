@@ -1,52 +1,78 @@
 package io.pillarbox.async
 
+import java.util.concurrent.ThreadLocalRandom
+
 import scala.util.control.NonFatal
 
 import io.pillarbox.api.{NotRetryable, RetryAfter}
+import io.pillarbox.async.gate.CallGate
 import io.pillarbox.async.retry.FutureWrappers
 
 /** Sends a call on again, after a delay, if an attempt has failed. It waits here. Mailbox thread only. */
 private[async] final class Retries[IN, OUT](way: CallWay[IN, OUT]) extends Stage[IN, OUT] {
+  import Retries._
+
   private val retry = way.options.retry
+  private val hasGate = way.options.gate ne CallGate.Unlimited
   private var waiting = 0
 
   override def enter(call: Call): Unit = goOn(call)
 
-  /** Retries unless the total deadline has passed, or it is a shared call that no element waits for. */
+  /**
+   * Retries unless the total deadline has passed, or it is a shared call that no element waits for. A pause
+   * of the whole limit is no attempt.
+   */
   override def ended(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
     val isAwaited = !call.isCarrier || !call.share.sharers.isEmpty
-    val mayRetry = retry.canRetry(call.attempts) && !call.isOverdue && isAwaited
-    !(attempt.isFailure && mayRetry && retries(call, attempt))
+    !(attempt.isFailure && !call.isOverdue && isAwaited && retries(call, attempt))
   }
 
   private def retries(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
     val cause = FutureWrappers.unwrapped(attempt.error)
-    !cause.isInstanceOf[NotRetryable] && retry.retryOnException(cause) && backOffAfter(call, attempt, cause)
+    val isPause = hasGate && Retries.pausesAll(cause)
+    if (isPause) call.pauses += 1
+    val isWorthIt = isPause || (retry.canRetry(call.attempts - call.pauses) &&
+      !cause.isInstanceOf[NotRetryable] && retry.retryOnException(cause))
+    isWorthIt && backOffAfter(call, attempt, cause)
   }
 
   /** Backs off; an exception that can't say when to come back fails the call itself. */
   private def backOffAfter(call: Call, attempt: CallAttempt[IN, OUT], cause: Throwable): Boolean = {
     var delayMs = -1L
-    try delayMs = delayAfter(call, cause)
+    try delayMs = delayAfter(attempt, cause)
     catch { case NonFatal(problem) => attempt.fail(problem) }
     if (delayMs >= 0) {
       way.options.onFailure.onRetry(call.input, call.attempts, cause)
-      backOff(call, delayMs)
+      val isAsked = cause.isInstanceOf[RetryAfter]
+      backOff(call, delayMs, startOf(if (isAsked) null else attempt.group, delayMs))
     }
     delayMs >= 0
   }
 
-  private def delayAfter(call: Call, cause: Throwable): Long = cause match {
+  private def delayAfter(attempt: CallAttempt[IN, OUT], cause: Throwable): Long = cause match {
     case own: RetryAfter => math.max(0L, own.retryAfterMs)
-    case _ => retry.backoffMs(call.attempts)
+    case _ => retry.backoffMs(attempt.attempt, drawOf(attempt.group))
   }
 
-  private def backOff(call: Call, delayMs: Long): Unit = {
+  private def drawOf(group: CallGroup[IN, OUT]): Double =
+    if (group eq null) ThreadLocalRandom.current().nextDouble() else group.draw
+
+  /**
+   * Counts the wait from now, or from when the first of its group failed: answers of a group are not taken at
+   * one time. A wait is a tenth shorter at most, and one that was asked for is none shorter.
+   */
+  private def startOf(group: CallGroup[IN, OUT], delayMs: Long): Long = {
+    val now = way.time.nanoTime
+    if (group eq null) now
+    else math.max(group.failedAt(now), now - math.min(delayMs, LongestBackOffMs) * 100000L)
+  }
+
+  private def backOff(call: Call, delayMs: Long, startNanos: Long): Unit = {
     way.metrics.retries += 1
     waiting += 1
     way.giveBack(call, this)
     call.current = null
-    way.deadlines.backsOff(call, delayMs)
+    way.deadlines.backsOff(call, startNanos, delayMs)
   }
 
   override def due(call: Call): Unit = {
@@ -58,4 +84,16 @@ private[async] final class Retries[IN, OUT](way: CallWay[IN, OUT]) extends Stage
   override def withdraw(call: Call): Unit = waiting -= 1
 
   override def inputPauses(): Boolean = waiting == 0
+}
+
+private[async] object Retries {
+
+  /** A day; longer ones count as this. */
+  private final val LongestBackOffMs = 86400000L
+
+  /** True if the whole limit is to wait. */
+  def pausesAll(cause: Throwable): Boolean = cause match {
+    case own: RetryAfter => own.all
+    case _ => false
+  }
 }

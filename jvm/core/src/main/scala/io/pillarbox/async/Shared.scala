@@ -15,6 +15,15 @@ private[async] final class SharedCall[IN, OUT](val carrier: InFlightElement[IN, 
   /** The elements that wait for it, in the order in which they came. */
   val sharers = new util.LinkedHashSet[InFlightElement[IN, OUT]]
 
+  private var isPaid = false
+
+  /** True once, for the element whose account has the call: the first, or else the last that waits for it. */
+  def pays(): Boolean = {
+    val pays = !isPaid && sharers.size <= 1
+    isPaid ||= pays
+    pays
+  }
+
   def add(element: InFlightElement[IN, OUT]): Unit = {
     element.share = this
     sharers.add(element): Unit
@@ -33,6 +42,7 @@ private[async] final class Shared[IN, OUT](way: CallWay[IN, OUT]) extends Stage[
     if (known eq null) begin(call)
     else {
       known.add(call)
+      way.metrics.shared += 1
       if (known.carrier.attempts > 0) way.deadlines.joins(call)
     }
   }

@@ -1,6 +1,6 @@
 package io.pillarbox.async
 
-import java.util.concurrent.atomic.DoubleAdder
+import java.util.concurrent.atomic.{AtomicIntegerArray, DoubleAdder}
 
 /**
  * The units in which an operator's calls report what they use, such as tokens. Amounts by unit are in their
@@ -33,8 +33,20 @@ private[pillarbox] object UsageUnits {
 private[pillarbox] final class Usage(units: UsageUnits) {
   private val sums = units.names.map(_ => new DoubleAdder).toArray
 
-  def add(unit: Int, amount: Double): Unit = sums(unit).add(amount)
+  private val isReported = new AtomicIntegerArray(sums.length)
+
+  def add(unit: Int, amount: Double): Unit = {
+    sums(unit).add(amount)
+    isReported.set(unit, 1)
+  }
 
   /** The sum of the unit with this index so far. */
   def apply(unit: Int): Double = sums(unit).sum
+
+  /** The same; NaN if nothing was added. */
+  def ifReported(unit: Int): Double = if (isReported.get(unit) == 1) sums(unit).sum else Double.NaN
+
+  /** The units of which something was reported, with their sums so far. */
+  def amounts: Seq[(String, Double)] =
+    units.names.indices.collect { case unit if isReported.get(unit) == 1 => units.names(unit) -> this(unit) }
 }

@@ -18,6 +18,12 @@ private[pillarbox] final class PeriodTimer {
     total += System.nanoTime() - since
   }
 
-  /** Nanoseconds of all periods that have ended. */
+  /** Counts what has passed of a period that goes on. */
+  def lap(): Unit = if (running) {
+    markEnd()
+    markStart()
+  }
+
+  /** Nanoseconds of all periods that have ended, and up to the last `lap` of one that goes on. */
   def totalNanos: Long = total
 }

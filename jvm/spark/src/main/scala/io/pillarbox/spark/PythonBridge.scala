@@ -3,15 +3,16 @@ package io.pillarbox.spark
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.ObjectMapper
-import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec, CallProgress}
+import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec, CallBills, CallProgress}
 import io.pillarbox.spark.base.{Build, PillarboxConf, SpecJson}
 import io.pillarbox.spark.inspect.{CheckpointCatalog, StateAddress, StateReader}
+import io.pillarbox.spark.journal.JournalPurge
 import io.pillarbox.spark.keyed.KeyedSpec
 import io.pillarbox.spark.keyed.jvm.JvmKeyedOperator
 import io.pillarbox.spark.keyed.python.PythonKeyedOperator
-import io.pillarbox.spark.plan.{AsyncIOPlanner, KeyedPlanner, PillarboxStrategy, ReadState}
+import io.pillarbox.spark.plan.{AsyncIOPlanner, KeyedPlanner, PillarboxStrategy, PlannedCalls, ReadState}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
-import org.apache.spark.sql.pillarbox.{PythonDriver, SparkAdapter, UserFunction}
+import org.apache.spark.sql.pillarbox.{DriverMessages, PythonDriver, SparkAdapter, UserFunction}
 import org.apache.spark.sql.{DataFrame, SparkSession}
 
 /** The only class that Python calls: by py4j, or from a Spark Connect client by messages. On the driver. */
@@ -121,6 +122,15 @@ private[pillarbox] object PythonBridge {
   }
 
   /**
+   * Deletes answers of a journal, and returns their number. Blocks.
+   *
+   * @param purgeJson a [[io.pillarbox.spark.journal.JournalPurge]] as JSON
+   * @throws java.lang.IllegalArgumentException if there is no such journal, or operator in it
+   */
+  def purgeJournal(session: SparkSession, purgeJson: String): Long =
+    SpecJson.read[JournalPurge](purgeJson).run(session)
+
+  /**
    * Returns the figures of the calls of tagged actions, as `CallProgress` has them, and hides Spark's own
    * progress bar for half a second if there are any.
    *
@@ -132,6 +142,18 @@ private[pillarbox] object PythonBridge {
     val told = CallProgress.json(progress)
     if (goesOn) CallProgress.watch(progress) else CallProgress.forget(progress)
     told
+  }
+
+  /**
+   * Returns what calls have cost so far, as `CallBills` has it: those of the operators in the plan of `df`,
+   * or those of a streaming query.
+   *
+   * @param df null for a query
+   * @param query its id; null for a DataFrame
+   */
+  def usage(df: DataFrame, query: String): String = {
+    DriverMessages.settle()
+    if (df == null) CallBills.ofDriver.ofQuery(query) else CallBills.ofDriver.ofOperators(PlannedCalls.in(df))
   }
 
   private def className(operator: String, named: Option[String]): String = named.getOrElse(

@@ -1,11 +1,12 @@
 package io.pillarbox.async.journal
 
-import java.io.IOException
+import java.io.{FileNotFoundException, IOException}
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.{Files, Path}
 import java.util.concurrent.TimeUnit
 
 import scala.collection.mutable
+import scala.util.Using
 
 import org.scalacheck.Gen
 import org.scalatest.concurrent.Eventually
@@ -46,7 +47,7 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
   private def put(journal: HeldJournal, n: Int, text: String): Unit = {
     journal.open()
     val bytes = text.getBytes(UTF_8)
-    journal.add(key(n), bytes ++ Array[Byte](1, 2, 3), bytes.length)
+    journal.add(key(n), CallCost(1), bytes ++ Array[Byte](1, 2, 3), bytes.length)
     journal.flush()
   }
 
@@ -146,12 +147,12 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
   }
 
   test("a segment of another format is refused, as its answers would be paid for again") {
-    for (version <- Seq[Byte](1, 3)) {
+    for (version <- Seq[Byte](2, 4)) {
       val files = memory()
       files.put("a.calls", SegmentFormat.Magic ++ Array[Byte](0, 0, 0, version))
       val f = new Fixture(files)
       val told = intercept[IOException](f.hold(f.process())).getMessage
-      assert(told.contains(s"format version $version, this Pillarbox reads 2"))
+      assert(told.contains(s"format version $version, this Pillarbox reads 3"))
     }
   }
 
@@ -163,15 +164,17 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
       (f.hold(process), f.hold(process, operator = new JournalOperator("{}")))
     }
     first.open()
-    first.add(CallKey(1, 2, Array[Byte](5, 6)), "yes".getBytes(UTF_8), 3)
+    val cost = CallCost(2, Seq("é" -> 0.5))
+    first.add(CallKey(1, 2, Array[Byte](5, 6)), cost, "yes".getBytes(UTF_8), 3)
     first.flush()
     put(second, 3, "")
     put(first, 4, "again")
     val segment = files.contents.values.head
     val idOfAsked = "44d6fa8247003e5e565816d7e6edc811"
-    val expected = "50425843414c4c53 00000002" +
+    val expected = "50425843414c4c53 00000003" +
       "00000011 06b25ccc 01 7b226e616d65223a2261736b6564227d" +
-      s"00000032 3fed918b 02 $idOfAsked 00000000000000010000000000000002 00000000000003e8 00000002 0506 796573"
+      s"00000048 13f19cda 02 $idOfAsked 00000000000000010000000000000002 00000000000003e8" +
+      "00000002 0000000e 00000002 3fe0000000000000 00000002 c3a9 0506 796573"
     val bytes = java.util.HexFormat.of.formatHex(segment)
     assert(bytes.startsWith(expected.filterNot(_ == ' ')))
     assert(kinds(segment) == Seq(1, 2, 1, 2, 2), "each operator is told once")
@@ -380,11 +383,14 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
       override def list() = files.list()
       override def open(name: String) = files.open(name)
       override def delete(name: String) = files.delete(name)
+      override def exists(name: String) = files.exists(name)
+      override def rename(from: String, to: String) = files.rename(from, to)
       override def create(name: String) = {
         val out = files.create(name)
         new JournalOutput {
           override def write(bytes: Array[Byte], offset: Int, length: Int) = out.write(bytes, offset, length)
           override def persist() = false
+          override def sync() = out.sync()
           override def close() = throw new IOException("not closed")
         }
       }
@@ -421,13 +427,13 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
     val files = memory()
     val f = new Fixture(files)
     val held = f.hold(f.process())
-    Seq("old", "new").foreach(text => held.add(key(1), text.getBytes(UTF_8), 3))
+    Seq("old", "new").foreach(text => held.add(key(1), CallCost(1), text.getBytes(UTF_8), 3))
     assert(found(held, 1).contains("new"))
     files.isReadOnly = true
     intercept[IOException](held.flush())
     assert(found(held, 1).isEmpty)
     files.isReadOnly = false
-    held.add(key(1), "again".getBytes(UTF_8), 5)
+    held.add(key(1), CallCost(1), "again".getBytes(UTF_8), 5)
     held.flush()
     assert(found(held, 1).contains("again") && found(f.hold(f.process()), 1).contains("again"))
   }
@@ -441,6 +447,125 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
     eventually(assert(found(second, 1).contains("one")))
   }
 
+  private def stored(f: Fixture) = new StoredAnswers(f.files, () => f.now)
+
+  /** All answers in the folder, each with its segment. */
+  private def allOf(f: Fixture): Seq[(String, StoredAnswer)] = {
+    val answers = stored(f)
+    answers.segments().flatMap(file => Using.resource(answers.read(file.name))(_.map(file.name -> _).toSeq))
+  }
+
+  private def textsOf(f: Fixture): Seq[String] =
+    allOf(f).map { case (_, answer) => new String(answer.payload, UTF_8) }
+
+  /** Deletes the answers with these texts, as a purge does. */
+  private def purge(f: Fixture, texts: Set[String]): Unit =
+    allOf(f)
+      .filter { case (_, answer) => texts(new String(answer.payload, UTF_8)) }
+      .groupMap(_._1)(_._2.offset)
+      .foreach { case (segment, offsets) => stored(f).delete(segment, offsets.sorted.iterator) }
+
+  test("what is stored can be read: whose, which call, its key, when, what it cost, the answer") {
+    val f = new Fixture(memory())
+    val process = f.process()
+    val (first, second) = (f.hold(process), f.hold(process, operator = new JournalOperator("{}")))
+    put(second, 3, "")
+    first.open()
+    val cost = CallCost(3, Seq("tokens" -> 12.5, "usd" -> 0.25))
+    first.add(CallKey(1, 2, Array[Byte](5, 6)), cost, "yes".getBytes(UTF_8), 3)
+    first.flush()
+    val found = allOf(f).map(_._2)
+    assert(found.map(_.operator) == Seq("{}", """{"name":"asked"}"""))
+    assert(found.map(_.cost) == Seq(CallCost(1), cost))
+    assert(found(1).call == CallKey(1, 2) && found(1).call.values.toSeq == Seq[Byte](5, 6))
+    assert(found.forall(_.writtenMs == 1000) && found(1).payload.toSeq == "yes".getBytes(UTF_8).toSeq)
+    assert(stored(f).operators(stored(f).segments().head.name) == found.map(_.operator))
+  }
+
+  for (persists <- Seq(true, false))
+    test(
+      s"a purge beside a process that writes takes what it is told and nothing else, persists: $persists"
+    ) {
+      val files = memory(persists)
+      val f = new Fixture(files, JournalLimits(segmentBytes = 2000))
+      val process = f.process()
+      val held = f.hold(process)
+      val texts = (0 until 100).map(n => s"answer $n")
+      texts.indices.foreach { n =>
+        put(held, n, texts(n))
+        if (n % 10 == 9) purge(f, (n - 9 to n by 3).map(texts).toSet)
+      }
+      held.close()
+      purge(f, texts.indices.filter(n => n % 10 % 3 == 0).map(texts).toSet)
+      val left = texts.indices.filterNot(n => n % 10 % 3 == 0)
+      assert(textsOf(f).sorted == left.map(texts).sorted)
+      assert(!files.contents.values.exists(bytes => new String(bytes, UTF_8).contains("answer 93")))
+      for (journals <- Seq(process, f.process())) {
+        val again = f.hold(journals)
+        assert(texts.indices.filter(found(again, _).isDefined) == left)
+      }
+      purge(f, texts.toSet)
+      assert(files.contents.isEmpty)
+    }
+
+  test("a task that runs while answers move finds them where they are, and purged ones no more") {
+    val f = new Fixture(memory())
+    val (writer, reader) = (f.hold(f.process()), f.process())
+    (1 to 3).foreach(n => put(writer, n, s"answer $n"))
+    val held = f.hold(reader)
+    purge(f, Set("answer 2"))
+    assert((1 to 3).map(found(held, _).isDefined) == Seq(true, false, true))
+    // It had read the copy and its source in one go.
+    val files = f.files.asInstanceOf[MemoryJournalFiles]
+    val (copy, bytes) = files.contents.head
+    files.put("source.1.calls", bytes)
+    val late = f.hold(f.process())
+    files.delete("source.1.calls")
+    assert(found(late, 1).contains("answer 1") && SegmentFormat.generationOf(copy) == 2)
+  }
+
+  test(
+    "an answer that was written while its segment lost its name is written again before it counts as kept"
+  ) {
+    val files = memory()
+    val f = new Fixture(files)
+    val held = f.hold(f.process())
+    put(held, 1, "one")
+    files.onPersist = () => {
+      files.onPersist = () => ()
+      purge(f, Set("one"))
+    }
+    put(held, 2, "two")
+    assert(textsOf(f).toSet == Set("two"))
+    assert(found(held, 2).contains("two") && found(f.hold(f.process()), 2).contains("two"))
+  }
+
+  test("a purge that can't write loses nothing, and one of a segment that is gone says so") {
+    val files = memory()
+    val f = new Fixture(files)
+    val held = f.hold(f.process())
+    (1 to 3).foreach(n => put(held, n, s"answer $n"))
+    files.room = 100
+    assert(intercept[IOException](purge(f, Set("answer 2"))).getMessage == "no room")
+    assert(textsOf(f) == Seq("answer 1", "answer 2", "answer 3"))
+    intercept[FileNotFoundException](stored(f).delete("other.calls", Iterator(12L)))
+    files.room = Long.MaxValue
+    purge(f, Set("answer 2"))
+    assert(textsOf(f) == Seq("answer 1", "answer 3"))
+  }
+
+  test("names of segments tell for how long answers count, and whether anybody writes to them") {
+    for (ttlMs <- Seq(0L, 5000L); generation <- Seq(0, 1, 12)) {
+      val name = SegmentFormat.newName(ttlMs, generation)
+      assert(SegmentFormat.isName(name) && SegmentFormat.generationOf(name) == generation)
+      assert(SegmentFormat.ttlOf(name) == Option.when(ttlMs > 0)(ttlMs))
+      val last = SegmentFormat.sealedName(name)
+      assert(SegmentFormat.generationOf(last) == math.max(1, generation))
+      assert(SegmentFormat.ttlOf(last) == SegmentFormat.ttlOf(name) && SegmentFormat.sealedName(last) == last)
+    }
+    assert(SegmentFormat.sealedName("a_b.calls") == "a_b.1.calls")
+  }
+
   test("the local file system: two processes, a folder that is missing, a file in its place") {
     withFolder { folder =>
       val f = new Fixture(new LocalJournalFiles(folder.resolve("a/b")))
@@ -451,6 +576,11 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
       val other = f.hold(second)
       assert((1 to 2000).forall(n => found(other, n).contains(s"answer $n")))
       assert((1 to 2000).reverse.forall(n => found(other, n).contains(s"answer $n")))
+      purge(f, Set("answer 7"))
+      val after = f.hold(second)
+      assert(found(after, 7).isEmpty && found(after, 8).contains("answer 8"))
+      put(held, 2001, "after the purge")
+      assert(found(f.hold(f.process()), 2001).contains("after the purge"))
       put(other, 3000, "of another")
       assert(found(f.hold(first), 3000).contains("of another"))
       val blocked = new Fixture(new LocalJournalFiles(Files.createFile(folder.resolve("file"))))
@@ -474,7 +604,7 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
   }
 
   test("the index finds each of many keys, and no other") {
-    val index = new JournalIndex(new RecordAge(0, () => 0L))
+    val index = new JournalIndex(new RecordAge(0, () => 0L), () => fail("It fits in memory"))
     (1 to 100000).foreach(n => index.put(key(n), n.toLong, n % 1000, n.toLong, isNewest = false))
     assert(index.size == 100000)
     (1 to 100000).foreach(n => assert(index.find(key(n)) == RecordPlace(n % 1000, n.toLong)))
@@ -487,7 +617,7 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
 
   test("records that no longer count leave the index, which stays as large as those that do need") {
     var now = 0L
-    val index = new JournalIndex(new RecordAge(1000, () => now))
+    val index = new JournalIndex(new RecordAge(1000, () => now), () => fail("It fits in memory"))
     (1 to 100000).foreach { n =>
       now = n.toLong
       index.put(key(n), now, 1, n.toLong, isNewest = true)
@@ -499,6 +629,47 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
     index.put(key(1), now + 5000, 1, 2L, isNewest = true)
     index.put(key(1), now, 1, 3L, isNewest = false)
     assert(index.find(key(1)) == RecordPlace(1, 3L))
+  }
+
+  for (ttlMs <- Seq(0L, 1000L))
+    test(
+      s"an index that is larger than its table finds on disk what a map would, with a time to live of $ttlMs"
+    ) {
+      withFolder { folder =>
+        forAll(Gen.long, minSuccessful(10)) { seed =>
+          val random = new scala.util.Random(seed)
+          var now = 10000L
+          val age = new RecordAge(ttlMs, () => now)
+          val index = new JournalIndex(age, () => folder, mostSlots = 64)
+          val expected = mutable.Map.empty[Int, (Long, RecordPlace)]
+          try {
+            (1 to 3000).foreach { i =>
+              now += random.nextInt(3)
+              val (n, timeMs) = (random.nextInt(800), now - random.nextInt(500))
+              index.put(key(n), timeMs, n % 7, i.toLong, isNewest = false)
+              if (expected.get(n).forall { case (last, _) => timeMs >= last || !age.counts(last, now) })
+                expected(n) = (timeMs, RecordPlace(n % 7, i.toLong))
+            }
+            assert(index.size > 64 && Files.list(folder).count() == 0, "its files have no names")
+            (0 until 900).foreach { n =>
+              val wanted = expected.get(n).filter { case (timeMs, _) => age.counts(timeMs, now) }.map(_._2)
+              assert(Option(index.find(key(n))) == wanted, s"key $n")
+            }
+          } finally index.close()
+        }
+      }
+    }
+
+  test("keys that share their upper half are found on disk, wherever blocks end") {
+    withFolder { folder =>
+      val entries = for (high <- 1L to 5L; low <- -150L to 149L) yield new IndexEntry(high, low, low, high)
+      val run = IndexRun.write(folder, entries.iterator)
+      try {
+        entries.foreach(entry => assert(run.find(CallKey(entry.high, entry.low)).timeMs == entry.low))
+        for ((high, low) <- Seq((0L, 0L), (1L, -151L), (3L, 150L), (5L, 150L), (6L, 0L)))
+          assert(run.find(CallKey(high, low)) == null)
+      } finally run.close()
+    }
   }
 
   test("operators with different times to live in one folder find what counts for each") {

@@ -1,15 +1,17 @@
 package io.pillarbox.async.journal
 
-import java.io.{ByteArrayOutputStream, FileNotFoundException, IOException}
+import java.io.{FileNotFoundException, IOException}
 
 import scala.collection.mutable
 
 /**
- * A folder in memory, as on a store that shows a file when it is closed, unless `persists`. Thread-safe.
+ * A folder in memory, as on a store that shows a file when it is closed, unless `persists`. Who has a file
+ * open goes on with it when it has another name, or was deleted. Thread-safe.
  */
 final class MemoryJournalFiles(persists: Boolean) extends JournalFiles {
-  private val files = mutable.TreeMap.empty[String, Array[Byte]]
-  private val times = mutable.HashMap.empty[String, Long]
+  private final class Content(var bytes: Array[Byte], var writtenMs: Long)
+
+  private val files = mutable.TreeMap.empty[String, Content]
 
   /** The time that files get, in ms. */
   var clock: () => Long = () => 0L
@@ -18,22 +20,31 @@ final class MemoryJournalFiles(persists: Boolean) extends JournalFiles {
   var room: Long = Long.MaxValue
   var isReadOnly = false
 
-  def contents: Map[String, Array[Byte]] = synchronized(files.toMap)
+  /** What is done when written bytes are persisted. */
+  var onPersist: () => Unit = () => ()
+
+  def contents: Map[String, Array[Byte]] = synchronized {
+    files.iterator.map { case (name, content) => name -> content.bytes }.toMap
+  }
 
   def put(name: String, bytes: Array[Byte]): Unit = synchronized {
-    files(name) = bytes
-    times(name) = clock()
+    files(name) = new Content(bytes, clock())
   }
 
   override def list(): Seq[JournalFile] = synchronized {
-    files.iterator.map { case (name, bytes) => JournalFile(name, bytes.length.toLong, times(name)) }.toSeq
+    files.iterator.map { case (name, content) =>
+      JournalFile(name, content.bytes.length.toLong, content.writtenMs)
+    }.toSeq
   }
 
+  private def contentOf(name: String): Content =
+    synchronized(files.getOrElse(name, throw new FileNotFoundException(name)))
+
   override def open(name: String): JournalInput = {
-    if (!contents.contains(name)) throw new FileNotFoundException(name)
+    val content = contentOf(name)
     new JournalInput {
       override def read(position: Long, into: Array[Byte], offset: Int, length: Int): Int = {
-        val bytes = contents.getOrElse(name, throw new FileNotFoundException(name))
+        val bytes = MemoryJournalFiles.this.synchronized(content.bytes)
         val count = math.min(length.toLong, bytes.length - position).toInt
         if (count > 0) System.arraycopy(bytes, position.toInt, into, offset, count)
         count
@@ -44,22 +55,36 @@ final class MemoryJournalFiles(persists: Boolean) extends JournalFiles {
 
   override def create(name: String): JournalOutput = {
     if (isReadOnly) throw new IOException("read-only")
-    if (persists) put(name, Array.emptyByteArray)
+    val content = new Content(Array.emptyByteArray, clock())
+    def show(): Unit = synchronized(files(name) = content)
+    if (persists) show()
     new JournalOutput {
-      private val written = new ByteArrayOutputStream
-
       override def write(bytes: Array[Byte], offset: Int, length: Int): Unit = {
         val fits = math.min(length.toLong, room).toInt
         room -= fits
-        written.write(bytes, offset, fits)
-        if (persists) put(name, written.toByteArray)
+        MemoryJournalFiles.this.synchronized {
+          content.bytes = content.bytes ++ bytes.slice(offset, offset + fits)
+          content.writtenMs = clock()
+        }
         if (fits < length) throw new IOException("no room")
       }
 
-      override def persist(): Boolean = persists
+      override def persist(): Boolean = {
+        onPersist()
+        persists
+      }
 
-      override def close(): Unit = if (!persists) put(name, written.toByteArray)
+      override def sync(): Unit = ()
+
+      override def close(): Unit = if (!persists) show()
     }
+  }
+
+  override def exists(name: String): Boolean = synchronized(files.contains(name))
+
+  override def rename(from: String, to: String): Unit = synchronized {
+    files(to) = contentOf(from)
+    files.remove(from): Unit
   }
 
   override def delete(name: String): Unit = synchronized(files.remove(name)): Unit

@@ -12,7 +12,7 @@ class AsyncIOSpecSuite extends AnyFunSuite {
     assert(spec.className.contains("com.acme.F"))
     assert(spec.returns == StructType.fromDDL("x long"))
     assert(spec.timeoutMs == 0 && spec.attemptTimeoutMs == 0)
-    assert(spec.retry.isEmpty && spec.limit.isEmpty && spec.batch.isEmpty && spec.carryOver.isEmpty)
+    assert(spec.retry.isEmpty && spec.limits.isEmpty && spec.batch.isEmpty && spec.carryOver.isEmpty)
     assert(!spec.explode)
   }
 
@@ -20,14 +20,23 @@ class AsyncIOSpecSuite extends AnyFunSuite {
     val spec = AsyncIOSpec.fromJson(SpecBuilder.json("F", "x long, y string", all))
     assert(spec.options == Map("url" -> "http://service"))
     assert(spec.retry.contains(RetrySpec(3, 100, 2.0, 30000, 0.1)))
-    assert(spec.limit.contains(LimitSpec(Some(8), Some(RateSpec(50, 1000)), LimitScope.Query)))
+    val tokens = LimitSpec(
+      None,
+      Some(RateSpec(0.5, 60000)),
+      LimitScope.Application,
+      unit = "tokens",
+      estimateSql = Some("length(a)"),
+      name = Some("ai")
+    )
+    assert(spec.limits == Seq(LimitSpec(Some(8), Some(RateSpec(50, 1000)), LimitScope.Query), tokens))
     assert(spec.batch.contains(BatchSpec(20, 10)))
     assert(spec.carryOver.contains(CarryOverSpec(60000, None, Some(4))))
     assert(spec.onError == OnError.Column && spec.errorColumn == "why")
     assert(spec.inputs == Seq("id"))
     val shown = "test, form=jvm, ordered=false, capacity=7, timeout=5000ms attempt=1000ms, retry=3x 100ms, " +
-      "on_error=column, limit=(concurrency=8 per_second=50 scope=query), limit=(concurrency=1 scope=key), " +
-      "batch_size=20, explode=true, by=[id], carry_over=(max_lag=60000ms slots=4), " +
+      "on_error=column, limit=(concurrency=8 per_second=50 scope=query), " +
+      "limit=(per_minute=0.5 unit=tokens estimate=length(a) name=ai scope=application), " +
+      "limit=(concurrency=1 scope=key), batch_size=20, explode=true, by=[id], carry_over=(max_lag=60000ms slots=4), " +
       "journal=/answers ttl=1000ms, call_key=[id]"
     assert(spec.summary.mkString(", ") == shown)
   }
@@ -45,9 +54,8 @@ class AsyncIOSpecSuite extends AnyFunSuite {
 
   Seq[(String, ObjectNode => Any)](
     "capacity" -> (_.put("capacity", 1L << 32)),
-    "concurrency" -> (_.putObject("limit").put("concurrency", 4294967297L)),
+    "concurrency" -> (_.putArray("limits").addObject().put("concurrency", 4294967297L)),
     "batch" -> (_.putObject("batch").put("rows", 1.5)),
-    "rate" -> (_.putObject("limit").putObject("rate").put("permits", 4294967297L).put("interval_ms", 1000)),
     "retry" -> (_.putObject("retry").put("max_attempts", 4294967297L))
   ).foreach { case (option, change) =>
     test(s"a number that does not fit is refused, not cut: $option") {
@@ -80,12 +88,22 @@ class AsyncIOSpecSuite extends AnyFunSuite {
     node.putObject("carry_over").put("max_lag_ms", 60000).put("slots", 4)
     node.putObject("options").put("url", "http://service")
     node.putArray("inputs").add("id")
-    node
-      .putObject("limit")
+    val limits = node.putArray("limits")
+    limits
+      .addObject()
       .put("concurrency", 8)
       .putObject("rate")
       .put("permits", 50)
       .put("interval_ms", 1000)
+    limits
+      .addObject()
+      .put("scope", "application")
+      .put("unit", "tokens")
+      .put("estimate_sql", "length(a)")
+      .put("name", "ai")
+      .putObject("rate")
+      .put("permits", 0.5)
+      .put("interval_ms", 60000)
     node
       .putObject("retry")
       .put("max_attempts", 3)

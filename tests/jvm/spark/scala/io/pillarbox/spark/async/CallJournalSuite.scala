@@ -8,7 +8,7 @@ import java.util.HexFormat
 import com.fasterxml.jackson.databind.node.ObjectNode
 import io.pillarbox.async.journal.{CallKey, JournalOperator}
 import io.pillarbox.spark.functions.{Held, OddFails, Repeat}
-import io.pillarbox.spark.{LocalSpark, SpecBuilder}
+import io.pillarbox.spark.{LocalSpark, PythonBridge, SpecBuilder}
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection}
 import org.apache.spark.sql.catalyst.util.GenericArrayData
 import org.apache.spark.sql.types._
@@ -59,6 +59,28 @@ class CallJournalSuite extends AnyFunSuite with LocalSpark {
       assert(Held.started.get == 50)
     }
   }
+
+  for (scheme <- Seq("", "flaky:", "store:"))
+    test(s"a purge takes its answers and no more, in a process that has the files open: under '$scheme'") {
+      withFolder(scheme) { (folder, journal) =>
+        Held.reset(below = 1000)
+        calls(ids(0, 50), classOf[Held], journal)().collect()
+        val name = read(journal).select("name").head().getString(0)
+        val purge = s"""{"path":"$journal","name":"$name","where":"key.id < 10"}"""
+        assert(PythonBridge.purgeJournal(spark, purge) == 10)
+        assert(PythonBridge.purgeJournal(spark, purge) == 0)
+        val left = read(journal, name).selectExpr("min(key.id)", "count(*)", "sum(answer.x - key.id)").head()
+        assert(left == Row(10L, 40L, 0L))
+        calls(ids(0, 50), classOf[Held], journal)().collect()
+        assert(Held.started.get == 60 && read(journal).count() == 50)
+        val moved = Files.move(folder.resolve("answers"), folder.resolve("moved"))
+        calls(ids(0, 50), classOf[Held], s"$scheme$moved")().collect()
+        assert(Held.started.get == 60)
+      }
+    }
+
+  private def read(journal: String, name: String*): DataFrame =
+    name.foldLeft(spark.read.format("pillarbox-journal"))(_.option("name", _)).load(journal)
 
   test("no row and many rows come back, failures are called again") {
     withFolder("") { (_, journal) =>

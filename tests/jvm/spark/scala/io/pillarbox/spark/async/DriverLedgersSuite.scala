@@ -2,7 +2,8 @@ package io.pillarbox.spark.async
 
 import java.util.concurrent.TimeUnit
 
-import io.pillarbox.async.lease.{LeaseReport, LeaseTerms}
+import io.pillarbox.async.gate.Told
+import io.pillarbox.async.lease._
 import org.scalatest.funsuite.AnyFunSuite
 
 class DriverLedgersSuite extends AnyFunSuite {
@@ -16,13 +17,26 @@ class DriverLedgersSuite extends AnyFunSuite {
   }
 
   test("the rate of a query is kept for its interval, however long nobody makes a call") {
-    val hourly = LeaseTerms(0, starts = 1, intervalNanos = TimeUnit.HOURS.toNanos(1))
+    val hourly = LeaseTerms(0, most = 1, intervalNanos = TimeUnit.HOURS.toNanos(1))
     val ledgers = newLedgers
-    assert(ledgers.lend("q", hourly, "a", waiting()).tokens == 1)
+    assert(ledgers.lend("q", hourly, "a", waiting()).amount.amount == 1)
     minutes += 30
-    assert(ledgers.lend("q", hourly, "b", waiting()).tokens == 0)
+    assert(ledgers.lend("q", hourly, "b", waiting()).amount.amount == 0)
     minutes += 40
-    assert(ledgers.lend("q", hourly, "c", waiting()).tokens == 1)
+    assert(ledgers.lend("q", hourly, "c", waiting()).amount.amount == 1)
+  }
+
+  test("reports and answers travel as numbers") {
+    val use = AmountUse(Double.NaN, Seq(7L -> 1.5, -3L -> 2.0), 0.25, 8.0, 4L, Some(Told(0.5, 9L)))
+    val report = LeaseReport(3L, 2L, 1, 1, isWaiting = true, 5, -1L, 6L, use)
+    val terms = LeaseTerms(4, adaptive = true, most = 0.5, intervalNanos = 60L)
+    val (readTerms, read) = LeaseLedgers.readReport(LeaseLedgers.write(terms, report))
+    assert(readTerms == terms && read.toString == report.toString)
+    val grant = LeaseGrant(2, 3L, 4L, AmountGrant(1.5, -5L, 6L, 7.5))
+    assert(LeaseLedgers.readGrant(LeaseLedgers.write(grant)) == grant)
+    val calls = LeaseTerms(4)
+    val plain = report.copy(use = AmountUse.NoRate)
+    assert(LeaseLedgers.readReport(LeaseLedgers.write(calls, plain)) == ((calls, plain)))
   }
 
   test("a pause is kept until it is over") {

@@ -14,78 +14,81 @@ class ExecutorGatesSuite extends AnyFunSuite {
   private def newGates(): ExecutorGates =
     new ExecutorGates(() => TimeUnit.MINUTES.toNanos(minutes), (_, _) => fail("nothing is lent"))
 
+  private def hold(gates: ExecutorGates, key: String, limit: LimitSpec): HeldGate =
+    gates.hold(Seq(key), Seq(limit), Nil)
+
   test("an operator without limits has no gate") {
-    assert(newGates().hold("none", None).gate eq CallGate.Unlimited)
+    assert(newGates().hold(Nil, Nil, Nil).gate eq CallGate.Unlimited)
   }
 
   test("the tasks of one operator share a gate, those of another have their own") {
     val gates = newGates()
-    val first = gates.hold("a", Some(limited))
-    assert(gates.hold("a", Some(limited)).gate eq first.gate)
-    assert(gates.hold("b", Some(limited)).gate ne first.gate)
+    val first = hold(gates, "a", limited)
+    assert(hold(gates, "a", limited).gate eq first.gate)
+    assert(hold(gates, "b", limited).gate ne first.gate)
   }
 
   test("other limits under the same id are another gate") {
     val gates = newGates()
-    val first = gates.hold("a", Some(limited))
-    assert(gates.hold("a", Some(calls(3))).gate ne first.gate)
+    val first = hold(gates, "a", limited)
+    assert(hold(gates, "a", calls(3)).gate ne first.gate)
   }
 
   test("the shared gate counts over tasks") {
     val gates = newGates()
-    val tasks = Seq.fill(3)(gates.hold("a", Some(limited)))
+    val tasks = Seq.fill(3)(hold(gates, "a", limited))
     assert(tasks.map(_.gate.tryAcquire(() => ())) == Seq(true, true, false))
   }
 
   test("a gate that a task holds stays, however long no other task has asked for it") {
     Seq(limited, perMinute).foreach { spec =>
       val gates = newGates()
-      val long = gates.hold("a", Some(spec))
+      val long = hold(gates, "a", spec)
       minutes += 60 * 24
-      gates.hold("other", Some(spec)).close()
-      assert(gates.hold("a", Some(spec)).gate eq long.gate)
+      hold(gates, "other", spec).close()
+      assert(hold(gates, "a", spec).gate eq long.gate)
     }
   }
 
   test("a gate without holders is forgotten, one of a rate after its interval") {
     val gates = newGates()
-    val concurrency, further = gates.hold("a", Some(limited))
-    val rate = gates.hold("a", Some(perMinute))
+    val concurrency, further = hold(gates, "a", limited)
+    val rate = hold(gates, "a", perMinute)
     concurrency.close()
     concurrency.close()
     rate.close()
     assert(gates.size == 2)
     further.close()
     assert(gates.size == 1)
-    assert(gates.hold("a", Some(perMinute)).gate eq rate.gate)
+    assert(hold(gates, "a", perMinute).gate eq rate.gate)
     minutes += 2
     assert(gates.size == 1)
   }
 
   test("a rate of which the interval has passed since its last holder is forgotten") {
     val gates = newGates()
-    gates.hold("a", Some(perMinute)).close()
-    minutes += 1
+    hold(gates, "a", perMinute).close()
+    minutes += 2
     assert(gates.size == 0)
   }
 
   test("a gate that adapts keeps what it has learned for some minutes") {
     val gates = newGates()
     val adaptive = calls(10).copy(adaptive = true)
-    val held = gates.hold("a", Some(adaptive))
+    val held = hold(gates, "a", adaptive)
     assert(held.gate.tryAcquire(() => ()))
     held.gate.observe(System.nanoTime(), AsyncTimeoutException.attempt(1, 1))
     held.gate.release()
     assert(held.gate.limitNow == 7)
     held.close()
     minutes += 9
-    assert(gates.hold("a", Some(adaptive)).gate eq held.gate)
+    assert(hold(gates, "a", adaptive).gate eq held.gate)
   }
 
   test("with a scope of a task each has a gate of its own") {
     val gates = newGates()
     val own = calls(2).copy(scope = LimitScope.Task)
-    val (first, second) = (gates.hold("a", Some(own)), gates.hold("a", Some(own)))
+    val (first, second) = (hold(gates, "a", own), hold(gates, "a", own))
     assert(first.gate ne second.gate)
     assert(first.limitShare == 2 && second.limitShare == 2 && gates.size == 0)
     first.close()
@@ -93,8 +96,8 @@ class ExecutorGatesSuite extends AnyFunSuite {
 
   test("the shares of those that hold a limit come to it") {
     val gates = newGates()
-    assert(gates.hold("none", None).limitShare == 0 && gates.hold("b", Some(perMinute)).limitShare == 0)
-    val tasks = Seq.fill(3)(gates.hold("a", Some(calls(10))))
+    assert(gates.hold(Nil, Nil, Nil).limitShare == 0 && hold(gates, "b", perMinute).limitShare == 0)
+    val tasks = Seq.fill(3)(hold(gates, "a", calls(10)))
     assert(tasks.map(_.limitShare).sorted == Seq(3, 3, 4))
     tasks.head.close()
     assert(tasks.map(_.limitShare) == Seq(0, 5, 5))
@@ -104,22 +107,38 @@ class ExecutorGatesSuite extends AnyFunSuite {
     val rate = RateSpec(1, TimeUnit.HOURS.toMillis(1))
     val hourly = calls(2).copy(rate = Some(rate), adaptive = true)
     val gates = newGates()
-    val first = gates.hold("a", Some(hourly))
+    val first = hold(gates, "a", hourly)
     first.close()
     minutes += 30
-    assert(gates.hold("a", Some(hourly)).gate eq first.gate)
+    assert(gates.size == 1)
+    minutes += 31
+    assert(gates.size == 0)
   }
 
   test("a gate that is paused is kept until the pause is over") {
     val adaptive = calls(2).copy(adaptive = true)
     val gates = newGates()
-    val first = gates.hold("a", Some(adaptive))
+    val first = hold(gates, "a", adaptive)
     assert(first.gate.tryAcquire(() => ()))
     first.gate.observe(System.nanoTime(), new ComeBackInAnHour)
     first.gate.release()
     first.close()
     minutes += 30
-    assert(gates.hold("a", Some(adaptive)).gate eq first.gate)
+    assert(hold(gates, "a", adaptive).gate eq first.gate)
+  }
+
+  test("several limits hold together, each with its own holders") {
+    val gates = newGates()
+    val tokens = LimitSpec(None, Some(RateSpec(10, 60000)), LimitScope.Executor, unit = "tokens")
+    val both = gates.hold(Seq("a", "a/tokens"), Seq(limited, tokens), Seq("usd", "tokens"))
+    val one = hold(gates, "a", limited)
+    assert(both.gate.limitNow == 2 && one.limitShare == 1 && both.limitShare == 1)
+    assert(both.charges("op", Nil).isDefined && one.charges("op", Nil).isEmpty)
+    both.close()
+    assert(one.limitShare == 2)
+    val other = tokens.copy(estimate = Some(5.0))
+    gates.hold(Seq("a/tokens"), Seq(other), Seq("tokens"))
+    assert(gates.size == 2, "an estimate is an operator's own, and the limit is the same")
   }
 
   private def calls(concurrency: Int) = LimitSpec(Some(concurrency), None, LimitScope.Executor)

@@ -49,6 +49,36 @@ class ForeignThreadSuite extends AnyFunSuite with LocalSpark with Eventually {
     }
   }
 
+  test("from the commit on the state is not the task's, and another thread may use it at once") {
+    val task = newTask("heap")
+    val problem = new AtomicReference[Throwable]
+    run { context =>
+      val taken, ended = new CountDownLatch(1)
+      val state = StateBackends.forStream(task.spec.storage, task.keySchema, memoryLimit = 16L << 20)
+      val maintenance = new Thread(() =>
+        try {
+          state.takeOver()
+          taken.countDown()
+          assert(ended.await(30, TimeUnit.SECONDS))
+          state.backend.checkThread()
+        } catch { case e: Throwable => problem.set(e) }
+      )
+      val source = new StateSource {
+        override def open(): PartitionState = state
+        override def commit(): Unit = {
+          maintenance.start()
+          assert(taken.await(30, TimeUnit.SECONDS))
+        }
+        override def close(): Unit = ()
+      }
+      new KeyedIterator(task, rowsOf(Iterator.range(0, 10)), source, context).foreach(_ => ())
+      ended.countDown()
+      maintenance.join()
+      state.close()
+    }
+    assert(problem.get == null)
+  }
+
   /** Runs `body` in the first attempt of a task; others do nothing. */
   private def run(body: TaskContext => Unit): Unit = {
     job.set(context => if (context.attemptNumber() == 0) body(context))

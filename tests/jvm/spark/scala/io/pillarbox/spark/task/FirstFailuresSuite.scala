@@ -37,6 +37,17 @@ class FirstFailuresSuite extends AnyFunSuite {
     }
   }
 
+  test("the lines for calls without an answer are those of the golden file") {
+    val cases = new ObjectMapper().readTree(Paths.get("tests", "golden", "long_calls.json").toFile)
+    assert(cases.size > 0)
+    cases.forEach { c =>
+      def of(field: String) = c.path(field).asText
+      val Seq(attempt, seconds, more) = Seq("attempt", "seconds", "more").map(c.path(_).asInt)
+      val line = FirstFailures.longCalls(of("operator"), of("id"), attempt, of("row"), seconds.toLong, more)
+      assert(line == of("line"))
+    }
+  }
+
   test("a kind is said once in a run of an operator, and again in the next run") {
     for (run <- Seq("1", "2"); operator <- Seq("a", "b"); kind <- Seq("E", "F"); text <- Seq("one", "two"))
       failures.first(run, operator, kind, s"$run $operator $kind $text")

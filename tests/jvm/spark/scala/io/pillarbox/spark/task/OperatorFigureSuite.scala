@@ -24,6 +24,22 @@ class OperatorFigureSuite extends AnyFunSuite with LocalSpark {
     assert(all.getValue == 11 && now.getValue == 0)
   }
 
+  test("of ages the largest counts") {
+    val ages = Seq(3L, 7L, 5L)
+    val shown = ages.map(age => OperatorFigure.follow("aged", Nil, Nil, Seq("age" -> (() => age))))
+    val all = OperatorFigure.of("aged", "age")
+    assert(all.getValue == 7)
+    shown.foreach(_.close())
+    assert(all.getValue == 0)
+  }
+
+  test("gauges that nobody has used for long make room for others") {
+    spark.sparkContext
+    (0 to 2500).foreach(i => OperatorFigure.of(s"batch $i", "rows"))
+    val gauges = SparkEnv.get.metricsSystem.getSourcesByName("pillarbox").head.metricRegistry.getGauges
+    assert(gauges.size <= 2000 && gauges.containsKey("batch_2500.rows"))
+  }
+
   test("figures are gauges of the source pillarbox, by names that any sink takes") {
     spark.sparkContext
     OperatorFigure.of("größe (x.y)", "rows").add(3)

@@ -11,17 +11,14 @@ private[pillarbox] final class AdaptiveGate(ceiling: Int, overload: Overload, ga
 
   private val limit = new AdaptiveLimit(ceiling)
 
-  override protected def take(): Boolean = {
-    val granted = !isPaused(clock.nanoTime) && out < limit.now
+  override protected def take(waiter: Runnable): Boolean = {
+    val granted = !isPausedNow && out < limit.now
     if (granted) out += 1
     granted
   }
 
   /** Without a pause the next released permit serves the waiters. */
-  override protected def someWait(): Unit = {
-    val left = pauseLeft
-    if (left >= 0) serveAfter(left)
-  }
+  override protected def someWait(): Unit = serveAfterPause()
 
   override def observe(startNanos: Long, error: Throwable): Unit = {
     val pauseMs = if (error eq null) Overload.No else overload.pauseMs(error)
@@ -29,7 +26,7 @@ private[pillarbox] final class AdaptiveGate(ceiling: Int, overload: Overload, ga
       if (error eq null) limit.answered(out)
       else if (pauseMs >= 0) {
         limit.overloaded(startNanos, clock.nanoTime)
-        pause(nanosOf(pauseMs))
+        lengthenPause(nanosOf(pauseMs))
       }
     }
   }

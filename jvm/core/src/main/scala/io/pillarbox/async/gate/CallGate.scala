@@ -17,6 +17,9 @@ private[pillarbox] trait CallGate extends Permit {
    */
   def tryAcquire(waiter: Runnable): Boolean
 
+  /** Returns true if the caller has a permit. Otherwise it does not stand in line. */
+  private[async] def tryNow(waiter: Runnable): Boolean
+
   /**
    * Takes the waiter out of the line. True if it won't be run. False if it was run or will be, and has a
    * permit, unless it never stood in line.
@@ -25,6 +28,21 @@ private[pillarbox] trait CallGate extends Permit {
 
   /** Gives a permit back, once for each that was taken. */
   override def release(): Unit
+
+  /**
+   * Gives the permit of a claim back whose attempt has ended.
+   *
+   * @param used the amount that it has used; NaN if that was not reported
+   */
+  private[async] def settle(@unused claim: Claim, @unused used: Double): Unit = release()
+
+  /** Gives the permit of a claim back whose attempt did not begin. */
+  private[async] def giveBack(@unused claim: Claim): Unit = release()
+
+  /** Takes note of what the service says of this limit. */
+  private[async] def hear(@unused said: Told): Unit = ()
+
+  override def told(unit: Int, said: Told): Unit = if (unit == CallGate.Calls) hear(said)
 
   /**
    * True if an attempt that has its permit may begin at this moment. If not, the permit is to be given back
@@ -47,8 +65,20 @@ private[pillarbox] trait Permit {
    */
   def observe(@unused startNanos: Long, @unused error: Throwable): Unit = ()
 
+  /** Tells what an attempt has used, by the number of the unit, before its release; NaN for no report. */
+  def used(@unused amounts: Int => Double): Unit = ()
+
+  /** Takes note of what the service says of a limit, by the number of the unit. */
+  def told(@unused unit: Int, @unused said: Told): Unit = ()
+
+  /** Lets nobody begin for this time in ns, over all that share a limit. */
+  def pause(@unused nanos: Long): Unit = ()
+
   /** Ends the attempt. */
   def release(): Unit
+
+  /** Gives back the permit of an attempt that did not begin. */
+  def unused(): Unit = release()
 }
 
 private[pillarbox] object CallGate {
@@ -56,16 +86,26 @@ private[pillarbox] object CallGate {
   /** No limit; operators don't ask it. */
   val Unlimited: CallGate = new CallGate {
     override def tryAcquire(waiter: Runnable): Boolean = true
+    override private[async] def tryNow(waiter: Runnable): Boolean = true
     override def cancel(waiter: Runnable): Boolean = false
     override def release(): Unit = ()
   }
 
+  /** Applies several limits of calls. */
+  def all(gates: CallGate*): CallGate = ofUnits(gates.map(_ -> Calls))
+
   /**
-   * Applies both limits. The first is acquired before the second: put the limit of concurrency first and that
-   * of the rate second, so that a call starts as soon as the rate admits it.
+   * Applies several limits.
+   *
+   * @param gates each with the number of its unit, in which the amounts are reported; `Calls` for calls
    */
-  def both(first: CallGate, second: CallGate): CallGate =
-    if (first eq Unlimited) second
-    else if (second eq Unlimited) first
-    else new CompositeGate(first, second)
+  def ofUnits(gates: Seq[(CallGate, Int)]): CallGate =
+    gates.filterNot(_._1 eq Unlimited) match {
+      case Seq() => Unlimited
+      case Seq((gate, Calls)) => gate
+      case several => new CompositeGate(several.map(_._1).toArray, several.map(_._2).toArray)
+    }
+
+  /** The unit of limits that count calls. */
+  final val Calls = -1
 }

@@ -3,57 +3,112 @@ package io.pillarbox.async.gate
 import java.util
 import java.util.concurrent.ConcurrentHashMap
 
-/** Needs a permit of `first` and then one of `second`; holds the first while it waits for the second. */
-private[async] final class CompositeGate(first: CallGate, second: CallGate) extends CallGate {
+/**
+ * Needs a permit of each of several gates. While a call waits for one of them it holds none of the others,
+ * so that what it is charged with counts from when it may begin.
+ *
+ * @param units the number of each gate's unit
+ */
+private[async] final class CompositeGate(gates: Array[CallGate], units: Array[Int]) extends CallGate {
   private val waiting: util.Map[Runnable, Passage] = new ConcurrentHashMap
 
   override def tryAcquire(waiter: Runnable): Boolean = {
     val passage = new Passage(waiter)
     waiting.put(waiter, passage)
-    val granted = first.tryAcquire(passage) && second.tryAcquire(passage.secondWaiter)
-    if (granted) waiting.remove(waiter)
+    val granted = passage.begin()
+    if (granted) waiting.remove(waiter, passage): Unit
     granted
   }
+
+  override private[async] def tryNow(waiter: Runnable): Boolean =
+    throw new UnsupportedOperationException("Limits of several are in no other")
 
   override def cancel(waiter: Runnable): Boolean = {
     val passage = waiting.remove(waiter)
     (passage ne null) && passage.abandon()
   }
 
-  override def observe(startNanos: Long, error: Throwable): Unit = {
-    first.observe(startNanos, error)
-    second.observe(startNanos, error)
-  }
+  override def observe(startNanos: Long, error: Throwable): Unit = gates.foreach(_.observe(startNanos, error))
 
-  override def mayBegin: Boolean = first.mayBegin && second.mayBegin
+  override def told(unit: Int, said: Told): Unit =
+    gates.indices.foreach(i => if (units(i) == unit) gates(i).hear(said))
 
-  override def limitNow: Int = math.min(first.limitNow, second.limitNow)
+  override def pause(nanos: Long): Unit = gates.foreach(_.pause(nanos))
 
-  override def release(): Unit = {
-    second.release()
-    first.release()
-  }
+  override def mayBegin: Boolean = gates.forall(_.mayBegin)
+
+  override def limitNow: Int = gates.iterator.map(_.limitNow).min
+
+  override def release(): Unit = gates.reverseIterator.foreach(_.release())
 
   /**
-   * One waiter on its way through both gates. The side that sets `over` first, the arrival or the
-   * cancellation, decides.
+   * One call on its way through all gates, and then its permit. The side that sets `over` first, the arrival
+   * or the cancellation, decides.
    */
-  private final class Passage(waiter: Runnable) extends Runnable {
+  private final class Passage(waiter: Runnable) extends Permit {
+    private val claims = gates.indices.map(new Part(_)).toArray
     private var over = false
+    @volatile private var at = 0
+    @volatile private var reported: Int => Double = _
 
-    val secondWaiter: Runnable = () => arrive()
+    private final class Part(gate: Int) extends Claim {
+      waiter match {
+        case call: CallWaiter if units(gate) != CallGate.Calls => asked = call.estimate(gate)
+        case _ => ()
+      }
+      override def run(): Unit = if (advance(gate)) arrive()
+    }
 
-    /** Asks the second gate, since the first has let it through. */
-    override def run(): Unit = if (isOver) first.release() else if (second.tryAcquire(secondWaiter)) arrive()
+    /** True if the call has its permit. */
+    def begin(): Boolean = {
+      val granted = advance(None) && finish()
+      if (granted) publish()
+      granted
+    }
+
+    /** Takes what it lacks beside the gate that it comes from; else gives all back and stands in line. */
+    private def advance(from: Int): Boolean = {
+      var held = from
+      var lacking = firstLacking(held)
+      var isInLine = false
+      while (lacking != None && !isInLine) {
+        giveBackBefore(lacking, held)
+        at = lacking
+        isInLine = !gates(lacking).tryAcquire(claims(lacking))
+        held = lacking
+        if (!isInLine) lacking = firstLacking(held)
+        else if (isOver) gates(lacking).cancel(claims(lacking)): Unit
+      }
+      lacking == None
+    }
+
+    /** Takes permits of all gates but one, up to the first that has none. */
+    private def firstLacking(held: Int): Int = {
+      var i = 0
+      while (i < gates.length && (i == held || gates(i).tryNow(claims(i)))) i += 1
+      if (i == gates.length) None else i
+    }
+
+    private def giveBackBefore(lacking: Int, held: Int): Unit = {
+      var i = gates.length - 1
+      while (i >= 0) {
+        if (i < lacking || i == held) gates(i).giveBack(claims(i))
+        i -= 1
+      }
+    }
 
     private def isOver: Boolean = synchronized(over)
 
-    private def arrive(): Unit = {
-      val arrived = finish()
-      if (arrived) {
-        waiting.remove(waiter)
+    private def arrive(): Unit =
+      if (finish()) {
+        waiting.remove(waiter, this): Unit
+        publish()
         waiter.run()
-      } else release()
+      } else unused()
+
+    private def publish(): Unit = waiter match {
+      case call: CallWaiter => call.permit = this
+      case _ => ()
     }
 
     private def finish(): Boolean = synchronized {
@@ -62,14 +117,34 @@ private[async] final class CompositeGate(first: CallGate, second: CallGate) exte
       undecided
     }
 
-    /**
-     * Leaves the line in which it stands. If it stands in none it is between the two, or about to arrive, and
-     * gives back there what it holds.
-     */
+    /** Leaves the line in which it stands. If it is between two, it gives back there what it holds. */
     def abandon(): Boolean = {
       val abandoned = finish()
-      if (abandoned && !first.cancel(this) && second.cancel(secondWaiter)) first.release()
+      if (abandoned) gates(at).cancel(claims(at)): Unit
       abandoned
     }
+
+    override def observe(startNanos: Long, error: Throwable): Unit =
+      CompositeGate.this.observe(startNanos, error)
+
+    override def told(unit: Int, said: Told): Unit = CompositeGate.this.told(unit, said)
+
+    override def pause(nanos: Long): Unit = CompositeGate.this.pause(nanos)
+
+    override def used(amounts: Int => Double): Unit = reported = amounts
+
+    override def release(): Unit = {
+      val amounts = reported
+      var i = gates.length - 1
+      while (i >= 0) {
+        val isKnown = (amounts ne null) && units(i) != CallGate.Calls
+        gates(i).settle(claims(i), if (isKnown) amounts(units(i)) else Double.NaN)
+        i -= 1
+      }
+    }
+
+    override def unused(): Unit = gates.indices.reverseIterator.foreach(i => gates(i).giveBack(claims(i)))
   }
+
+  private final val None = -1
 }

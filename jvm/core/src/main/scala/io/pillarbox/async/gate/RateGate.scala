@@ -3,58 +3,94 @@ package io.pillarbox.async.gate
 import java.util.concurrent.TimeUnit
 
 /**
- * Lets at most `permits` calls start per `intervalNanos`, evenly spread: in any stretch of that length at
- * most `permits + burst - 1`. A permit is not given back, `release` does nothing. Waiters are served in
- * order.
+ * Lets calls start, or what they use, come to at most `most` in any stretch of `intervalNanos`, evenly
+ * spread; see [[ChargeWindow]] for the proof. A call that is no [[Claim]] counts 1, and its permit is not
+ * given back. Waiters are served in order.
  *
- * A token bucket of `burst` tokens, kept as the time at which it would be full: the Generic Cell Rate
- * Algorithm, ITU-T Recommendation I.371.
+ * A claim is charged before its call begins. When it is settled, what was charged too much is given back at
+ * once, and what was missing is charged then.
  *
- * @param burst the calls that may start at once after a pause; more than 1 also makes up for wake-ups that
- *   come late
+ * @param burst the amount that may start at once after a pause; it also makes up for wake-ups that come late
  */
-private[pillarbox] final class RateGate(permits: Int, intervalNanos: Long, burst: Int, gateClock: GateClock)
-    extends PausingGate(gateClock) {
-  require(permits > 0, s"The rate limit must be positive, not $permits calls")
-  require(intervalNanos > 0, s"The interval of the rate limit must be positive, not $intervalNanos ns")
-  require(burst > 0, s"The burst of the rate limit must be positive, not $burst")
+private[pillarbox] final class RateGate(
+    most: Double,
+    intervalNanos: Long,
+    burst: Double,
+    gateClock: GateClock
+) extends PausingGate(gateClock) {
+  require(most > 0, s"The rate limit must be positive, not $most")
+  require(burst >= 1, s"The burst of the rate limit must be positive, not $burst")
 
-  /** Rounded up: rather one call in a billion too late than one too early. */
-  private val spacing = (intervalNanos + permits - 1) / permits
-  private val tolerance = spacing * (burst - 1)
-  private var fullAt = clock.nanoTime
+  private val window = new ChargeWindow(most, intervalNanos)
+  private val spacing = window.holdNanos / most
+  private val tolerance = (math.ceil(spacing) * (burst - 1)).toLong
+  private val pace = new Pace(spacing, tolerance, window.holdNanos / 32)
+  private val mean = new ReportedMean(most)
 
   /** The time without a call after which the gate is as good as a new one. */
-  def fillNanos: Long = tolerance + spacing
+  def fillNanos: Long = tolerance + window.holdNanos
 
-  /** Uses the clock of the machine, and a burst of the calls that ten milliseconds allow. */
-  def this(permits: Int, intervalNanos: Long) = this(
-    permits,
-    intervalNanos,
-    RateGate.defaultBurst(permits, intervalNanos),
-    GateClock.System
-  )
+  /** Uses the clock of the machine, and a burst of what ten milliseconds allow. */
+  def this(most: Double, intervalNanos: Long) =
+    this(most, intervalNanos, RateGate.defaultBurst(most, intervalNanos), GateClock.System)
 
-  /** Compares by difference, as the clock may wrap. */
-  override protected def take(): Boolean = {
+  override protected def take(waiter: Runnable): Boolean = {
     val now = clock.nanoTime
-    val base = if (fullAt - now > 0) fullAt else now
-    val granted = base - now <= tolerance
-    if (granted) fullAt = base + spacing
+    val amount = amountOf(waiter)
+    val granted = !isPaused(now) && pace.waitNanos(now) == 0 && window.hasRoom(amount, now)
+    if (granted) {
+      pace.charge(amount, now)
+      val slot = window.charge(amount, now)
+      waiter match {
+        case claim: Claim =>
+          claim.charged = amount
+          claim.slot = slot
+        case _ => ()
+      }
+    }
     granted
   }
 
-  override protected def someWait(): Unit = serveAfter(math.max(0L, fullAt - tolerance - clock.nanoTime))
+  private def amountOf(waiter: Runnable): Double = waiter match {
+    case claim: Claim => mean.toCharge(claim.asked)
+    case _ => 1.0
+  }
+
+  override protected def someWait(): Unit = if (hasWaiters) {
+    val now = clock.nanoTime
+    val forRoom = window.waitNanos(amountOf(head), now)
+    serveAfter(math.max(pauseLeft, math.max(pace.waitNanos(now), forRoom)))
+  }
+
+  override def settle(claim: Claim, used: Double): Unit = if (!used.isNaN || claim.asked.isNaN) {
+    synchronized {
+      val missing = mean.settled(claim, used) - claim.charged
+      if (missing > 0) {
+        val now = clock.nanoTime
+        pace.charge(missing, now)
+        window.charge(missing, now): Unit
+      } else lower(claim, -missing)
+    }
+    serve()
+  }
+
+  override def giveBack(claim: Claim): Unit = {
+    synchronized(lower(claim, claim.charged))
+    serve()
+  }
+
+  private def lower(claim: Claim, amount: Double): Unit = {
+    pace.giveBack(amount, clock.nanoTime)
+    window.giveBack(claim.slot, amount)
+  }
+
+  override private[async] def hear(said: Told): Unit =
+    synchronized(window.learn(said, clock.nanoTime))
 
   override def release(): Unit = ()
 }
 
 private[pillarbox] object RateGate {
-  private def defaultBurst(permits: Int, intervalNanos: Long): Int =
-    math
-      .min(
-        Int.MaxValue.toLong,
-        math.max(1L, permits.toLong * TimeUnit.MILLISECONDS.toNanos(10) / math.max(1L, intervalNanos))
-      )
-      .toInt
+  private def defaultBurst(most: Double, intervalNanos: Long): Double =
+    math.max(1.0, most * TimeUnit.MILLISECONDS.toNanos(10) / math.max(1L, intervalNanos))
 }

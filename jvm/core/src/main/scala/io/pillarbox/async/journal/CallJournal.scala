@@ -15,11 +15,19 @@ private[pillarbox] trait CallJournal[OUT] {
   def willCall(): Unit
 
   /**
-   * Keeps the rows that the function answered in the attempt of this number. They are safe, as far as the
+   * Keeps the rows that the function answered in the last of the attempts. They are safe, as far as the
    * folder can promise it, when `flush` returns.
    */
-  def keep(key: CallKey, attempt: Int, rows: util.Collection[OUT]): Unit
+  def keep(key: CallKey, cost: CallCost, rows: util.Collection[OUT]): Unit
 
   /** Writes the kept rows, before they leave the operator. */
   def flush(): Unit
 }
+
+/**
+ * What an answer has cost.
+ *
+ * @param attempts the attempts of its call, the last of which gave it
+ * @param usage the amounts that all of them reported, by unit
+ */
+private[pillarbox] final case class CallCost(attempts: Int, usage: Seq[(String, Double)] = Nil)

@@ -1,6 +1,7 @@
 package io.pillarbox.async.journal
 
 import java.io.{FileNotFoundException, IOException}
+import java.nio.file.Path
 import java.util.concurrent.atomic.AtomicBoolean
 import java.util.concurrent.{ForkJoinPool, TimeUnit}
 
@@ -22,11 +23,12 @@ private[journal] final class Journal(
     val files: JournalFiles,
     limits: JournalLimits,
     age: RecordAge,
-    nanoTime: () => Long
-) {
+    nanoTime: () => Long,
+    scratch: () => Path
+) extends AutoCloseable {
   import Journal._
 
-  private val index = new JournalIndex(age)
+  private val index = new JournalIndex(age, scratch)
   private val segments = mutable.ArrayBuffer.empty[Segment]
   val writer: SegmentWriter = new SegmentWriter(
     files,
@@ -39,7 +41,7 @@ private[journal] final class Journal(
   private val isAsked = new AtomicBoolean
   @volatile private var nextRefresh = nanoTime()
 
-  def size: Int = index.size
+  def size: Long = index.size
 
   /** Reads the records that others have written since the last time. */
   @throws[IOException]
@@ -60,24 +62,22 @@ private[journal] final class Journal(
 
   private def readNew(): Unit = {
     val own = writer.currentName
-    val (old, found) = files.list().filter(file => SegmentFormat.isName(file.name)).partition(isOver)
+    val now = age.nowMs
+    val segmentFiles = files.list().filter(file => SegmentFormat.isName(file.name))
+    val (old, found) = segmentFiles.partition(SegmentFormat.isOver(_, now))
     old.foreach(delete)
     // The segment was deleted: records that go there now would be lost.
     if (own.exists(name => !found.exists(_.name == name)) && writer.currentName == own)
       writer.abandon(new FileNotFoundException(own.get))
     val known = segments.synchronized(segments.iterator.map(segment => segment.name -> segment).toMap)
-    found.sortBy(_.name).foreach { file =>
+    val there = found.iterator.map(_.name).toSet
+    known.values.foreach(segment => segment.see(there(segment.name)))
+    // A record that was copied has its place in the copy then.
+    found.sortBy(file => (SegmentFormat.generationOf(file.name), file.name)).foreach { file =>
       val segment = known.getOrElse(file.name, newSegment(file.name))
       if (!segment.isOwn && segment.readTo != file.length) read(segment)
     }
   }
-
-  /**
-   * True if nobody needs a segment: its last answer was written a life after its first at the latest. A third
-   * life is for clocks that differ.
-   */
-  private def isOver(file: JournalFile): Boolean =
-    SegmentFormat.ttlOf(file.name).exists(ttlMs => (age.nowMs - file.writtenMs) / Lives >= ttlMs)
 
   private def delete(file: JournalFile): Unit =
     try files.delete(file.name)
@@ -100,10 +100,15 @@ private[journal] final class Journal(
   private def read(segment: Segment): Unit =
     try
       Using.resource(files.open(segment.name)) { in =>
-        segment.readTo = new SegmentScan(in, segment.name).run(segment.readTo) { (key, timeMs, offset) =>
-          if (age.counts(timeMs, age.nowMs))
-            index.put(key, timeMs, segment.number, offset, isNewest = false)
+        val scan = new SegmentScan(in, segment.name, segment.readTo)
+        while (scan.next()) if (SegmentFormat.isAnswer(scan.buffer, scan.at)) {
+          val timeMs = SegmentFormat.timeAt(scan.buffer, scan.at)
+          if (age.counts(timeMs, age.nowMs)) {
+            val key = SegmentFormat.keyAt(scan.buffer, scan.at)
+            index.put(key, timeMs, segment.number, scan.offset, isNewest = false)
+          }
         }
+        segment.readTo = scan.end
       }
     catch {
       // The segment was deleted, which is allowed at any time.
@@ -111,14 +116,36 @@ private[journal] final class Journal(
     }
 
   /** Finds the record of the key; null if there is none that counts. */
-  def find(key: CallKey): RecordPlace = index.find(key)
+  @throws[IOException]
+  def find(key: CallKey): RecordPlace = {
+    val place = index.find(key)
+    if (place == null || segmentOf(place).isGone) null else place
+  }
 
-  def nameOf(segment: Int): String = segments.synchronized(segments(segment).name)
+  @throws[IOException]
+  override def close(): Unit =
+    try writer.close()
+    finally index.close()
+
+  def nameOf(place: RecordPlace): String = segmentOf(place).name
+
+  private def segmentOf(place: RecordPlace) = segments.synchronized(segments(place.segment))
 
   /** `readTo`: where the last whole record that was read ends. */
   private final class Segment(val name: String, val isOwn: Boolean) {
     var number = 0
     var readTo = 0L
+
+    private var wasSeen = false
+
+    /** True if it was deleted, or has another name since. */
+    @volatile var isGone = false
+
+    /** Tells whether it is in the folder; one that was not seen yet may not have been closed yet. */
+    def see(isThere: Boolean): Unit = {
+      wasSeen ||= isThere
+      isGone = wasSeen && !isThere
+    }
   }
 }
 
@@ -127,9 +154,6 @@ private object Journal {
 
   /** The time within which a task that finds nothing learns what others have written. */
   private val RefreshNanos = TimeUnit.SECONDS.toNanos(1)
-
-  /** The number of lives of its answers after which a segment is deleted, from when it was written. */
-  private final val Lives = 3
 
   /** Looking takes at most one part in this many of the time. */
   private final val RestShare = 100L

@@ -16,6 +16,18 @@ private[pillarbox] trait JournalFiles {
   @throws[IOException]
   def create(name: String): JournalOutput
 
+  @throws[IOException]
+  def exists(name: String): Boolean
+
+  /**
+   * Gives a file another name, under which its writer goes on. Where files can only be seen when they are
+   * closed this may copy it.
+   *
+   * @throws java.io.FileNotFoundException if it is not there
+   */
+  @throws[IOException]
+  def rename(from: String, to: String): Unit
+
   /** Deletes a file. No-op if it is not there. */
   @throws[IOException]
   def delete(name: String): Unit
@@ -44,4 +56,8 @@ private[pillarbox] trait JournalOutput extends AutoCloseable {
   /** Makes the written bytes outlive this process; false if that is only possible by `close`. */
   @throws[IOException]
   def persist(): Boolean
+
+  /** Makes the written bytes outlive this machine, as far as they don't by `persist` or `close`. */
+  @throws[IOException]
+  def sync(): Unit
 }

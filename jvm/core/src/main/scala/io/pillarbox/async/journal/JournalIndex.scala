@@ -1,5 +1,8 @@
 package io.pillarbox.async.journal
 
+import java.io.IOException
+import java.nio.file.Path
+
 private[journal] final case class RecordPlace(segment: Int, offset: Long)
 
 /**
@@ -17,93 +20,88 @@ private[journal] final class RecordAge(val ttlMs: Long, timeMs: () => Long) {
 }
 
 /**
- * The newest records of all segments by key, in 32 bytes each, in a table that is at most two thirds full.
- * When it is full, those that no longer count leave it. Thread-safe.
+ * The newest records of all segments by key. The latest ones are in a table in memory. When that has its
+ * largest size, they go to a sorted run on the local disk; runs of like size become one. So beside the table
+ * it takes 62 MB of memory for a billion records, and 32 bytes of disk for each. Thread-safe.
+ *
+ * @param folder returns the folder on the local disk, when it is needed
+ * @param mostSlots the largest size of the table in slots of 32 bytes, a power of 2
  */
-private[journal] final class JournalIndex(age: RecordAge) {
+private[journal] final class JournalIndex(
+    age: RecordAge,
+    folder: () => Path,
+    mostSlots: Int = JournalIndex.MostSlots
+) extends AutoCloseable {
   import JournalIndex._
 
-  private var slots = FirstSlots
-  private var count = 0
-  private var keys = new Array[Long](2 * slots)
-  private var times = new Array[Long](slots)
+  private val table = new IndexTable(age, mostSlots)
 
-  /** Segment and offset; 0 is a free slot, which no record's place is. */
-  private var places = new Array[Long](slots)
+  /** From the oldest to the latest. */
+  private var runs = Vector.empty[IndexRun]
 
-  def size: Int = synchronized(count)
+  /** The number of records; one that is in the table and in runs counts several times. */
+  def size: Long = synchronized(table.size + runs.map(_.size).sum)
 
   /** Finds the record of the key; null if there is none that counts. */
+  @throws[IOException]
   def find(key: CallKey): RecordPlace = synchronized {
-    val slot = slotOf(key)
-    val place = places(slot)
-    if (place == 0 || !age.counts(times(slot), age.nowMs)) null
-    else RecordPlace((place >>> OffsetBits).toInt, place & LargestOffset)
+    val now = age.nowMs
+    def counting(entry: IndexEntry) = if (entry == null || !age.counts(entry.timeMs, now)) null else entry
+    var found = counting(table.find(key))
+    runs.reverseIterator.foreach { run =>
+      val entry = counting(run.find(key))
+      if (entry != null && (found == null || entry.timeMs > found.timeMs)) found = entry
+    }
+    if (found == null) null
+    else RecordPlace((found.place >>> OffsetBits).toInt, found.place & LargestOffset)
   }
 
   /**
    * @param isNewest true if it replaces a record whatever its time; otherwise only one that is not younger or
    *   doesn't count
    */
+  @throws[IOException]
   def put(key: CallKey, timeMs: Long, segment: Int, offset: Long, isNewest: Boolean): Unit = synchronized {
     require(offset > 0 && offset <= LargestOffset && segment < MostSegments, s"$offset in segment $segment")
-    var slot = slotOf(key)
-    if (places(slot) == 0) {
-      if (3L * (count + 1) > 2L * slots) {
-        makeRoom()
-        slot = slotOf(key)
-      }
-      count += 1
-      fill(slot, key.high, key.low, timeMs, placeOf(segment, offset))
-    } else if (isNewest || timeMs >= times(slot) || !age.counts(times(slot), age.nowMs)) {
-      times(slot) = timeMs
-      places(slot) = placeOf(segment, offset)
-    }
+    if (table.isFull) spill()
+    table.put(key, timeMs, segment.toLong << OffsetBits | offset, isNewest)
   }
 
-  private def placeOf(segment: Int, offset: Long): Long = segment.toLong << OffsetBits | offset
-
-  private def slotOf(key: CallKey): Int = slotOf(key.high, key.low)
-
-  private def slotOf(high: Long, low: Long): Int = {
-    var slot = (low ^ (low >>> 32)).toInt & (slots - 1)
-    while (places(slot) != 0 && (keys(2 * slot) != high || keys(2 * slot + 1) != low))
-      slot = (slot + 1) & (slots - 1)
-    slot
-  }
-
-  private def fill(slot: Int, high: Long, low: Long, timeMs: Long, place: Long): Unit = {
-    keys(2 * slot) = high
-    keys(2 * slot + 1) = low
-    times(slot) = timeMs
-    places(slot) = place
-  }
-
-  /** Makes a larger table, unless more than half of the records have left. */
-  private def makeRoom(): Unit = {
-    val (oldKeys, oldTimes, oldPlaces) = (keys, times, places)
+  private def spill(): Unit = {
+    runs :+= IndexRun.write(folder(), table.sorted())
+    table.clear()
     val now = age.nowMs
-    def stays(i: Int) = oldPlaces(i) != 0 && age.counts(oldTimes(i), now)
-    count = oldPlaces.indices.count(stays)
-    if (3L * (count + 1) > slots) {
-      require(slots < MostSlots, s"A journal of $count answers is full: use several")
-      slots *= 2
-    }
-    keys = new Array[Long](2 * slots)
-    times = new Array[Long](slots)
-    places = new Array[Long](slots)
-    oldPlaces.indices.foreach { i =>
-      if (stays(i)) {
-        val (high, low) = (oldKeys(2 * i), oldKeys(2 * i + 1))
-        fill(slotOf(high, low), high, low, oldTimes(i), oldPlaces(i))
-      }
-    }
+    val (others, counting) = runs.partition(run => !age.counts(run.newestMs, now) && run.newestMs < now)
+    others.foreach(_.close())
+    runs = counting
+    while (isToMerge) mergeLast(now)
+  }
+
+  /** True if the last runs are of like size. */
+  private def isToMerge: Boolean =
+    runs.size >= MergedRuns && runs.takeRight(MergedRuns).head.size < 2 * runs.last.size
+
+  private def mergeLast(now: Long): Unit = {
+    val (first, last) = runs.splitAt(runs.size - MergedRuns)
+    val merged = IndexRun.merge(last.map(_.entries)).filter(entry => age.counts(entry.timeMs, now))
+    runs = first :+ IndexRun.write(folder(), merged)
+    last.foreach(_.close())
+  }
+
+  override def close(): Unit = synchronized {
+    runs.foreach(_.close())
+    runs = Vector.empty
   }
 }
 
 private object JournalIndex {
-  private final val FirstSlots = 1 << 10
-  private final val MostSlots = 1 << 29
+
+  /** A table of them takes a sixth of the heap at most. */
+  private val MostSlots =
+    java.lang.Long
+      .highestOneBit(math.min(1L << 26, Runtime.getRuntime.maxMemory / (6 * IndexRun.EntrySize)))
+      .toInt
+  private final val MergedRuns = 4
   private final val OffsetBits = 40
   private final val LargestOffset = (1L << OffsetBits) - 1
   private final val MostSegments = 1 << 23

@@ -1,6 +1,7 @@
 package io.pillarbox.async.journal
 
 import java.io.IOException
+import java.nio.file.{Path, Paths}
 import java.util.concurrent.TimeUnit
 
 import scala.collection.mutable
@@ -16,11 +17,13 @@ import org.slf4j.LoggerFactory
  *
  * @param nanoTime returns nanoseconds from an arbitrary origin
  * @param timeMs returns the time that records get, and that their age is judged by
+ * @param scratch returns a folder on the local disk, for what is too large for memory
  */
 private[pillarbox] final class Journals(
     nanoTime: () => Long,
     timeMs: () => Long,
-    limits: JournalLimits = JournalLimits()
+    limits: JournalLimits = JournalLimits(),
+    scratch: () => Path = Journals.TemporaryFolder
 ) {
   import Journals._
 
@@ -46,7 +49,7 @@ private[pillarbox] final class Journals(
 
   private def take(path: String, ttlMs: Long, files: => JournalFiles): Shared = synchronized {
     forgetUnused()
-    def made = new Shared(new Journal(files, limits, new RecordAge(ttlMs, timeMs), nanoTime))
+    def made = new Shared(new Journal(files, limits, new RecordAge(ttlMs, timeMs), nanoTime, scratch))
     val shared = open.getOrElseUpdate((path, ttlMs), made)
     shared.holders += 1
     shared
@@ -64,17 +67,17 @@ private[pillarbox] final class Journals(
     }
     unused.foreach { case (key @ (path, _), shared) =>
       open.remove(key)
-      try shared.journal.writer.close()
+      try shared.journal.close()
       catch { case NonFatal(e) => log.warn("Could not close the journal {}", path, e) }
     }
   }
 }
 
 private[pillarbox] object Journals {
-  private val log = LoggerFactory.getLogger(classOf[Journals])
+  private[journal] val log = LoggerFactory.getLogger(classOf[Journals])
   private val KeepNanos = TimeUnit.MINUTES.toNanos(10)
 
-  val ofProcess: Journals = new Journals(() => System.nanoTime(), () => System.currentTimeMillis())
+  private val TemporaryFolder = () => Paths.get(System.getProperty("java.io.tmpdir"))
 
   private final class Shared(val journal: Journal) {
     var holders = 0
@@ -89,6 +92,8 @@ private[pillarbox] final class HeldJournal private[journal] (
     timeMs: () => Long,
     release: () => Unit
 ) extends AutoCloseable {
+  import Journals.log
+
   private val reader = new SegmentReader(journal.files)
   private val records = new RecordBuffer(operator)
   private val unsettled = new java.util.LinkedHashSet[Unsettled]
@@ -98,6 +103,7 @@ private[pillarbox] final class HeldJournal private[journal] (
    * The payload of the key's record, or null if there is none that counts. A record that another process has
    * written lately is found about a second later.
    */
+  @throws[IOException]
   def find(key: CallKey): Array[Byte] = {
     val unwritten = if (records.isEmpty) null else records.payload(key)
     if (unwritten != null) unwritten else findWritten(key.of(operator))
@@ -105,12 +111,29 @@ private[pillarbox] final class HeldJournal private[journal] (
 
   private def findWritten(key: CallKey): Array[Byte] = {
     val place = journal.find(key)
-    if (place != null) reader.payload(journal.nameOf(place.segment), place.offset, key)
-    else {
+    if (place == null) {
       journal.refreshSoon()
       null
+    } else {
+      val payload = payloadAt(place, key)
+      if (payload == null) findMoved(key, place) else payload
     }
   }
+
+  private def payloadAt(place: RecordPlace, key: CallKey): Array[Byte] =
+    reader.payload(journal.nameOf(place), place.offset, key)
+
+  /** Looks for a record that can't be read where it was: its segment may have another name, or a copy. */
+  private def findMoved(key: CallKey, old: RecordPlace): Array[Byte] =
+    try {
+      journal.refresh()
+      val place = journal.find(key)
+      if (place == null || place == old) null else payloadAt(place, key)
+    } catch {
+      case e: IOException =>
+        log.warn("A journal can't be read: an answer in it is asked for again", e)
+        null
+    }
 
   /** Makes sure that records can be written, or throws. */
   @throws[IOException]
@@ -124,7 +147,8 @@ private[pillarbox] final class HeldJournal private[journal] (
     unsettled.forEach(appended => if (appended.failure != null) throw appended.failure)
 
   /** Adds a record, which `flush` writes. */
-  def add(key: CallKey, payload: Array[Byte], length: Int): Unit = records.add(key, timeMs(), payload, length)
+  def add(key: CallKey, cost: CallCost, payload: Array[Byte], length: Int): Unit =
+    records.add(key, timeMs(), cost, payload, length)
 
   /** Writes the added records; none of them counts if it throws. */
   @throws[IOException]

@@ -1,6 +1,7 @@
 package io.pillarbox.async.journal
 
-import java.io.{File, FileOutputStream, RandomAccessFile}
+import java.io.{File, FileNotFoundException, FileOutputStream, RandomAccessFile}
+import java.nio.file.StandardCopyOption.ATOMIC_MOVE
 import java.nio.file.{Files, NoSuchFileException, NotDirectoryException, Path}
 
 import scala.jdk.CollectionConverters._
@@ -47,9 +48,17 @@ private[pillarbox] final class LocalJournalFiles(folder: Path) extends JournalFi
 
       override def persist(): Boolean = true
 
+      override def sync(): Unit = file.getFD.sync()
+
       override def close(): Unit = file.close()
     }
   }
+
+  override def exists(name: String): Boolean = folder.resolve(name).toFile.exists
+
+  override def rename(from: String, to: String): Unit =
+    try Files.move(folder.resolve(from), folder.resolve(to), ATOMIC_MOVE): Unit
+    catch { case e: NoSuchFileException => throw new FileNotFoundException(e.getMessage) }
 
   override def delete(name: String): Unit = Files.deleteIfExists(folder.resolve(name)): Unit
 }

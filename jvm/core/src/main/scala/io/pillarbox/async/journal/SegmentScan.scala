@@ -4,33 +4,42 @@ import java.io.IOException
 import java.nio.ByteBuffer
 import java.util
 
-/** Reads the answers of a segment in their order. One thread. */
-private[journal] final class SegmentScan(in: JournalInput, name: String) {
+/**
+ * Reads the entries of a segment in their order, each once `next` has moved to it. One thread.
+ *
+ * @param from the `end` of an earlier scan of the same segment, or 0
+ */
+private[journal] final class SegmentScan(in: JournalInput, name: String, from: Long = 0L) {
   import SegmentFormat._
 
-  private var buffer = ByteBuffer.allocate(1 << 18)
-  private var start = 0L
+  private var start = from
   private var filled = 0
 
-  /**
-   * Visits the whole answers from `from` on, each with its key, time and place.
-   *
-   * @param from the result of an earlier scan of the same segment, or 0
-   * @return the end of the last whole entry
-   */
+  /** The bytes around the present entry, which is at `at` in them until the next call of `next`. */
+  var buffer: ByteBuffer = ByteBuffer.allocate(1 << 18)
+  var at: Int = 0
+
+  /** Where the present entry stands in the segment. */
+  var offset: Long = from
+
+  /** Where it ends; and in the end, where the last whole entry does. */
+  var end: Long = from
+
+  /** Moves to the next whole entry; false if there is none. */
   @throws[IOException]
-  def run(from: Long)(visit: (CallKey, Long, Long) => Unit): Long = {
-    start = from
-    filled = 0
-    var end = from
-    if (from == 0 && hasHeader) end = HeaderSize.toLong
-    if (end > 0)
-      while (hasEntryAt(end)) {
-        val at = (end - start).toInt
-        if (isAnswer(buffer, at)) visit(keyAt(buffer, at), timeAt(buffer, at), end)
-        end += FrameSize + buffer.getInt(at)
-      }
-    end
+  def next(): Boolean = (end > 0 || pastHeader()) && hasEntryAt(end) && {
+    offset = end
+    at = (end - start).toInt
+    end += size
+    true
+  }
+
+  /** The bytes of the present entry. */
+  def size: Int = FrameSize + buffer.getInt(at)
+
+  private def pastHeader(): Boolean = hasHeader && {
+    end = HeaderSize.toLong
+    true
   }
 
   private def hasHeader: Boolean = has(0L, HeaderSize) && {

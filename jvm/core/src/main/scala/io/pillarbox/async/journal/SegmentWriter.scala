@@ -1,6 +1,6 @@
 package io.pillarbox.async.journal
 
-import java.io.IOException
+import java.io.{FileNotFoundException, IOException}
 import java.util.concurrent.{CompletableFuture, TimeUnit}
 
 import scala.collection.mutable
@@ -50,22 +50,34 @@ private[journal] final class SegmentWriter(
   /**
    * Appends the records; they outlive the process when it returns, or a flush interval later.
    *
+   * They are written again, to a new segment, if theirs has lost its name when they are in it: whoever took
+   * the name may have read it before.
+   *
    * @return the records to be settled then; null if they are safe
    */
   @throws[IOException]
   def append(records: RecordBuffer): Unsettled = synchronized {
     if (current != null && !age.counts(current.startedMs, age.nowMs)) leave()
+    while (!isWritten(records)) {}
+    val segment = current
+    if (segment.persists) segment.tell() else rollLater(segment)
+    if (segment.size >= limits.segmentBytes) roll()
+    if (segment.persists) null else segment
+  }
+
+  /** Writes the records to the present segment; false if that has lost its name, and is given up. */
+  private def isWritten(records: RecordBuffer): Boolean = {
     open()
     val segment = current
     try {
       segment.declare(records.operator)
       segment.out.write(records.bytes, 0, records.size)
-      if (segment.persists) segment.out.persist(): Unit
-      records.foreach { (key, timeMs, start) => segment.add(key, timeMs, start) }
-      segment.size += records.size
-      if (segment.persists) segment.tell() else rollLater(segment)
-      if (segment.size >= limits.segmentBytes) roll()
-      if (segment.persists) null else segment
+      val hasName = !segment.persists || (segment.out.persist() && files.exists(segment.name))
+      if (hasName) {
+        records.foreach { (key, timeMs, start) => segment.add(key, timeMs, start) }
+        segment.size += records.size
+      } else abandon(new FileNotFoundException(segment.name))
+      hasName
     } catch {
       case e: Throwable =>
         if (current eq segment) abandon(e)

@@ -2,30 +2,37 @@ package io.pillarbox.async.lease
 
 import java.util.concurrent.TimeUnit
 
+import io.pillarbox.async.gate.Told
+
 /**
  * The limits over all processes together.
  *
  * @param calls the calls under way at a time; 0 for no limit
  * @param adaptive true if `calls` is the most, and the limit follows what the service bears
- * @param starts the calls that begin in an interval; 0 for no limit
+ * @param most the calls that begin in an interval, or the amount that they use; 0 for no limit
  * @param intervalNanos the length of that interval
  */
 private[pillarbox] final case class LeaseTerms(
     calls: Int,
     adaptive: Boolean = false,
-    starts: Int = 0,
+    most: Double = 0.0,
     intervalNanos: Long = 1L
 ) {
   import LeaseTerms._
 
-  require(calls >= 0 && starts >= 0 && intervalNanos > 0, s"$this")
-  require(calls > 0 || starts > 0, "A lease needs a limit")
+  require(calls >= 0 && most >= 0 && intervalNanos > 0, s"$this")
+  require(calls > 0 || most > 0, "A lease needs a limit")
 
-  /** The time from the request of a token within which it is used, or not at all. */
-  val tokenNanos: Long = math.max(ShortestToken, math.min(LongestToken, intervalNanos / 50))
+  def hasRate: Boolean = most > 0
 
-  /** The time between two reports of a process that waits. */
-  val reportNanos: Long = if (starts > 0) math.min(ReportNanos, tokenNanos / 2) else ReportNanos
+  /** The shortest time from the request of an amount within which it is used, or not at all. */
+  val tokenNanos: Long = math.max(ShortestToken, math.min(LongestToken, intervalNanos / 100))
+
+  /** The shortest time between two reports of a process that waits. */
+  val reportNanos: Long = if (hasRate) math.min(ReportNanos, tokenNanos / 2) else ReportNanos
+
+  /** The time between two reports of each of so many processes: the lender hears 2,000 a second at most. */
+  def reportNanosOf(processes: Int): Long = math.max(reportNanos, processes * PerReport)
 }
 
 private[pillarbox] object LeaseTerms {
@@ -34,6 +41,7 @@ private[pillarbox] object LeaseTerms {
   val LeaseNanos: Long = TimeUnit.SECONDS.toNanos(10)
 
   private val ReportNanos = TimeUnit.MILLISECONDS.toNanos(250)
+  private val PerReport = TimeUnit.MICROSECONDS.toNanos(500)
   private val ShortestToken = TimeUnit.MILLISECONDS.toNanos(20)
   private val LongestToken = TimeUnit.MILLISECONDS.toNanos(500)
 }
@@ -50,6 +58,7 @@ private[pillarbox] object LeaseTerms {
  * @param overloadNanos the age of the youngest attempt that met overload since the last report; negative for
  *   none
  * @param pauseNanos the time for which no attempt is to begin
+ * @param use what it does with the amounts of a rate
  */
 private[pillarbox] final case class LeaseReport(
     number: Long,
@@ -59,15 +68,60 @@ private[pillarbox] final case class LeaseReport(
     isWaiting: Boolean,
     answered: Int,
     overloadNanos: Long,
-    pauseNanos: Long
+    pauseNanos: Long,
+    use: AmountUse = AmountUse.NoRate
 )
+
+/**
+ * The use of the amounts that a process was given. Sums are those since its beginning, so that a report that
+ * is lost does no harm.
+ *
+ * @param first the amount that its first waiting call needs; NaN for the mean of what has been reported
+ * @param returned the sums of what it has not used of amounts that count into a slot, where they may be news
+ * @param missing the sum of what calls used beyond what they were charged with
+ * @param reported the sum of what calls have reported
+ * @param reports the number of calls that have reported
+ * @param told what the service has said since the last report
+ */
+private[pillarbox] final case class AmountUse(
+    first: Double,
+    returned: Seq[(Long, Double)] = Nil,
+    missing: Double = 0.0,
+    reported: Double = 0.0,
+    reports: Long = 0L,
+    told: Option[Told] = None
+)
+
+private[pillarbox] object AmountUse {
+  val NoRate: AmountUse = AmountUse(1.0)
+}
 
 /**
  * The answer to a report.
  *
  * @param permits the attempts that may be under way until the lease ends, which began when the report was
  *   sent
- * @param tokens the attempts that may begin
- * @param pauseNanos the time after which they may begin
+ * @param pauseNanos the time after which attempts may begin
+ * @param reportNanos the time after which to report again
+ * @param amount what the process may use of a rate
  */
-private[pillarbox] final case class LeaseGrant(permits: Int, tokens: Int, pauseNanos: Long)
+private[pillarbox] final case class LeaseGrant(
+    permits: Int,
+    pauseNanos: Long,
+    reportNanos: Long,
+    amount: AmountGrant = AmountGrant.NoRate
+)
+
+/**
+ * A part of a rate.
+ *
+ * @param amount it replaces what is left of the one before, unless it is 0
+ * @param slot the slot that it counts into
+ * @param lifeNanos the time since the report was sent within which it is used, or not at all
+ * @param mean the mean of what all processes have reported; NaN if nothing was
+ */
+private[pillarbox] final case class AmountGrant(amount: Double, slot: Long, lifeNanos: Long, mean: Double)
+
+private[pillarbox] object AmountGrant {
+  val NoRate: AmountGrant = AmountGrant(0.0, 0L, 0L, Double.NaN)
+}

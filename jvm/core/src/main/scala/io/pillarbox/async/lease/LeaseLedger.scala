@@ -17,7 +17,7 @@ import io.pillarbox.async.gate.AdaptiveLimit
 private[pillarbox] final class LeaseLedger(terms: LeaseTerms) {
   private val holders = mutable.LinkedHashMap.empty[String, Holder]
   private val limit = if (terms.adaptive) new AdaptiveLimit(terms.calls) else null
-  private val tokens = if (terms.starts > 0) new TokenBucket(terms) else null
+  private val amounts = if (terms.hasRate) new AmountLedger(terms) else null
   private var isPaused = false
   private var pausedUntil = 0L
 
@@ -36,7 +36,7 @@ private[pillarbox] final class LeaseLedger(terms: LeaseTerms) {
 
   /** True if a new ledger would lend just as much, but for what this one has learned of the service. */
   def isLikeNew(nowNanos: Long): Boolean =
-    isIdle(nowNanos) && (tokens == null || tokens.isFull(nowNanos)) &&
+    isIdle(nowNanos) && (amounts == null || amounts.isFull(nowNanos)) &&
       !(isPaused && nowNanos - pausedUntil < 0)
 
   /** Answers a report; null if a later one has overtaken it. */
@@ -46,12 +46,15 @@ private[pillarbox] final class LeaseLedger(terms: LeaseTerms) {
     if (report.number <= holder.number) null
     else {
       holder.hear(report, nowNanos)
+      if (amounts != null) amounts.hear(process, report, nowNanos)
       learn(report, nowNanos)
       if (isPaused && nowNanos - pausedUntil >= 0) isPaused = false
       val grant = LeaseGrant(
         if (terms.calls > 0) permitsFor(process, holder, nowNanos) else Int.MaxValue,
-        if (tokens == null) 0 else tokensFor(report, nowNanos),
-        if (isPaused) pausedUntil - nowNanos else 0L
+        if (isPaused) pausedUntil - nowNanos else 0L,
+        terms.reportNanosOf(holders.size),
+        if (amounts == null) AmountGrant.NoRate
+        else amounts.grant(process, holders.size, isPaused, nowNanos)
       )
       if (terms.calls > 0) holder.lend(report.number, grant.permits)
       if (grant.permits == 0 && holder.charge == 0 && !report.isWaiting) holders.remove(process)
@@ -108,14 +111,6 @@ private[pillarbox] final class LeaseLedger(terms: LeaseTerms) {
     }
     parts(process)
   }
-
-  private def tokensFor(report: LeaseReport, now: Long): Int =
-    if (!report.isWaiting || isPaused) 0
-    else {
-      val waiting = holders.valuesIterator.count(_.isWaiting)
-      val available = tokens.available(now)
-      tokens.take((available + waiting - 1) / waiting, now)
-    }
 
   private final class Holder {
     var number = 0L

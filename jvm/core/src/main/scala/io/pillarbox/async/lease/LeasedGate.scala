@@ -2,7 +2,7 @@ package io.pillarbox.async.lease
 
 import java.util.concurrent.TimeUnit
 
-import io.pillarbox.async.gate.{GateClock, Overload, PausingGate}
+import io.pillarbox.async.gate.{Claim, GateClock, Overload, PausingGate, Told}
 
 /**
  * A process's part in a limit that is lent: an attempt needs one of its permits, and a token if there is a
@@ -24,11 +24,14 @@ private[pillarbox] final class LeasedGate(
 
   private var permits = 0
   private var leaseEnd = 0L
-  private var tokens = 0
-  private var tokenEnd = 0L
+  private val pool = if (terms.hasRate) new AmountPool(terms) else null
+  private var reportNanos = terms.reportNanos
 
   private var sent = 0L
   private var applied = 0L
+
+  /** The last report that the lender has answered. */
+  private var acked = 0L
   private var isTicking = false
   private var idleTicks = 0
 
@@ -45,26 +48,35 @@ private[pillarbox] final class LeasedGate(
     granted
   }
 
-  override protected def take(): Boolean = {
+  override protected def take(waiter: Runnable): Boolean = {
     val now = clock.nanoTime
     expire(now)
-    val granted = !isPaused(now) && out < permits && (terms.starts == 0 || tokens > 0)
-    if (granted) {
-      out += 1
-      if (terms.starts > 0) tokens -= 1
-    }
+    val granted = !isPaused(now) && out < permits && (pool == null || pool.take(waiter))
+    if (granted) out += 1
     granted
   }
 
   private def expire(now: Long): Unit = {
     if (permits > 0 && now - leaseEnd >= 0) permits = 0
-    if (tokens > 0 && now - tokenEnd >= 0) tokens = 0
+    if (pool != null) pool.expire(now)
   }
+
+  override private[async] def settle(claim: Claim, used: Double): Unit = {
+    if (pool != null) synchronized(pool.settle(claim, used))
+    release()
+  }
+
+  override private[async] def giveBack(claim: Claim): Unit = {
+    if (pool != null) synchronized(pool.unused(claim, clock.nanoTime))
+    release()
+  }
+
+  override private[async] def hear(said: Told): Unit = if (pool != null) synchronized(pool.hear(said))
 
   private def startTicking(): LeaseReport = {
     isTicking = true
     idleTicks = 0
-    clock.schedule(terms.reportNanos, () => tick())
+    clock.schedule(reportNanos, () => tick())
     nextReport()
   }
 
@@ -73,10 +85,10 @@ private[pillarbox] final class LeasedGate(
       expire(clock.nanoTime)
       val isIdle = out == 0 && !hasWaiters
       idleTicks = if (isIdle) idleTicks + 1 else 0
-      val leaves = idleTicks * terms.reportNanos >= IdleNanos
+      val leaves = idleTicks * reportNanos >= IdleNanos
       if (leaves) giveAllBack()
       isTicking = !leaves
-      if (isTicking) clock.schedule(terms.reportNanos, () => tick())
+      if (isTicking) clock.schedule(reportNanos, () => tick())
       nextReport()
     }
     deliver(report)
@@ -85,7 +97,7 @@ private[pillarbox] final class LeasedGate(
 
   private def giveAllBack(): Unit = {
     permits = 0
-    tokens = 0
+    if (pool != null) pool.drop()
     // Answers under way come too late.
     applied = sent + 1
   }
@@ -101,7 +113,8 @@ private[pillarbox] final class LeasedGate(
       hasWaiters,
       answered,
       if (hasOverload) math.max(0L, now - overloadStart) else -1L,
-      math.max(0L, pauseLeft)
+      math.max(0L, pauseLeft),
+      if (pool == null) AmountUse.NoRate else pool.report(sent, acked, head)
     )
     answered = 0
     hasOverload = false
@@ -116,13 +129,16 @@ private[pillarbox] final class LeasedGate(
 
   private def apply(number: Long, sentNanos: Long, grant: LeaseGrant): Unit = {
     synchronized {
-      if (number > applied) {
+      acked = math.max(acked, number)
+      if (number <= applied) {
+        if (pool != null) pool.overtaken(grant.amount)
+      } else {
         applied = number
         permits = grant.permits
         leaseEnd = sentNanos + LeaseTerms.LeaseNanos
-        tokens = grant.tokens
-        tokenEnd = sentNanos + terms.tokenNanos
-        pause(grant.pauseNanos)
+        reportNanos = grant.reportNanos
+        if (pool != null) pool.apply(grant.amount, sentNanos)
+        lengthenPause(grant.pauseNanos)
       }
     }
     serve()
@@ -135,7 +151,7 @@ private[pillarbox] final class LeasedGate(
       else if (pauseMs >= 0) {
         if (!hasOverload || startNanos - overloadStart > 0) overloadStart = startNanos
         hasOverload = true
-        pause(nanosOf(pauseMs))
+        lengthenPause(nanosOf(pauseMs))
       }
     }
   }

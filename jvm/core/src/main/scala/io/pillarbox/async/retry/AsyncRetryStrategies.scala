@@ -1,6 +1,5 @@
 package io.pillarbox.async.retry
 
-import java.util.concurrent.ThreadLocalRandom
 import java.util.function.Predicate
 
 /**
@@ -14,13 +13,13 @@ private[pillarbox] object AsyncRetryStrategies {
 
   private object NoRetry extends AsyncRetryStrategy[Any] {
     override def canRetry(attempt: Int): Boolean = false
-    override def backoffMs(attempt: Int): Long = 0L
+    override def backoffMs(attempt: Int, draw: Double): Long = 0L
     override def retryOnException(error: Throwable): Boolean = false
   }
 
   /**
-   * Lets the delay grow by `factor` with every attempt up to `maxDelayMs`; then up to the share `jitter` of
-   * it is taken off at random, so that elements which failed together don't come back together.
+   * Lets the delay grow by `factor` with every attempt up to `maxDelayMs`, and then moves it up or down by at
+   * most the share `jitter` of it, so that calls which failed together don't come back together.
    *
    * Exponential backoff with jitter: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog
    * (2015).
@@ -66,12 +65,11 @@ private[pillarbox] object AsyncRetryStrategies {
 
     override def canRetry(attempt: Int): Boolean = attempt < maxAttempts
 
-    override def backoffMs(attempt: Int): Long = {
+    override def backoffMs(attempt: Int, draw: Double): Long = {
       val grown = initialDelayMs.toDouble * math.pow(factor, (attempt - 1).toDouble)
       // Compared as doubles: far out, the power is infinite.
       val capped = math.min(grown, maxDelayMs.toDouble)
-      if (jitter == 0.0) capped.toLong
-      else (capped * (1.0 - jitter * ThreadLocalRandom.current().nextDouble())).toLong
+      (capped * (1.0 + jitter * (2.0 * draw - 1.0))).toLong
     }
 
     override def retryOnException(error: Throwable): Boolean = onException.test(error)

@@ -11,8 +11,12 @@ private[pillarbox] trait AsyncRetryStrategy[OUT] {
   /** True if another attempt may follow the one numbered `attempt`. */
   def canRetry(attempt: Int): Boolean
 
-  /** The milliseconds to wait after the attempt numbered `attempt`. */
-  def backoffMs(attempt: Int): Long
+  /**
+   * The milliseconds to wait after the attempt numbered `attempt`.
+   *
+   * @param draw a random number from 0 until 1: elements that have the same one come back together
+   */
+  def backoffMs(attempt: Int, draw: Double): Long
 
   def retryOnException(error: Throwable): Boolean
 }

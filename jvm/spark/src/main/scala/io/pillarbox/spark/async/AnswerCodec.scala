@@ -13,7 +13,7 @@ import org.apache.spark.unsafe.Platform
  *
  * @param resultSchema the columns of `returns`, and those after them, which are null in an answer
  */
-private[async] final class AnswerCodec(returns: StructType, resultSchema: StructType) {
+private[spark] final class AnswerCodec(returns: StructType, resultSchema: StructType) {
   import AnswerCodec._
 
   private val references = returns.zipWithIndex.map { case (column, i) =>

@@ -10,11 +10,18 @@ private[pillarbox] object AsyncIOMetrics {
   val JournalHits = "numJournalHits"
   val InFlight = "inFlight"
   val InFlightMax = "inFlightMax"
+  val Waiting = "waiting"
+  val OldestCall = "oldestCall"
   val Retries = "retries"
   val Timeouts = "timeouts"
   val Errors = "errors"
+  val RateLimited = "rateLimited"
+  val Shared = "shared"
+  val LimitWait = "limitWait"
   val ConcurrencyNow = "maxConcurrencyNow"
   val CapacityWait = "capacityWait"
+  val BreakerOpenings = "breakerOpenings"
+  val BreakerOpenTime = "breakerOpenTime"
   val LatencyMean = "latencyMean"
   val LatencyP99 = "latencyP99"
   val MailboxLatency = "mailboxLatency"
@@ -26,7 +33,10 @@ private[pillarbox] object AsyncIOMetrics {
     "numRetries" -> Retries,
     "numTimeouts" -> Timeouts,
     "numErrors" -> Errors,
-    JournalHits -> JournalHits
+    JournalHits -> JournalHits,
+    "numRateLimited" -> RateLimited,
+    "numShared" -> Shared,
+    "limitWaitMs" -> LimitWait
   )
 
   /** The name of the metric that has the sum of what calls have used of a unit, rounded to whole units. */
@@ -41,11 +51,19 @@ private[pillarbox] object AsyncIOMetrics {
     JournalHits -> SQLMetrics.createMetric(sc, "answers from the journal"),
     InFlight -> SQLMetrics.createMetric(sc, "calls in flight"),
     InFlightMax -> SQLMetrics.createAverageMetric(sc, "calls in flight, most in a task"),
+    Waiting -> SQLMetrics.createMetric(sc, "calls waiting"),
+    OldestCall -> SQLMetrics.createAverageMetric(sc, "oldest call in flight (ms)"),
     Retries -> SQLMetrics.createMetric(sc, "retries"),
     Timeouts -> SQLMetrics.createMetric(sc, "timeouts"),
     Errors -> SQLMetrics.createMetric(sc, "errors"),
+    RateLimited -> SQLMetrics.createMetric(sc, "rate-limited"),
+    Shared -> SQLMetrics.createMetric(sc, "shared"),
+    LimitWait -> SQLMetrics.createTimingMetric(sc, "time waiting for limits"),
     ConcurrencyNow -> SQLMetrics.createAverageMetric(sc, "calls allowed at a time, share of a task"),
     CapacityWait -> SQLMetrics.createNanoTimingMetric(sc, "time waiting for capacity"),
+    BreakerOpenings -> SQLMetrics.createMetric(sc, "times that a breaker stopped calls"),
+    BreakerOpenTime -> SQLMetrics
+      .createNanoTimingMetric(sc, "time that a breaker stopped calls, in executors"),
     LatencyMean -> SQLMetrics.createAverageMetric(sc, "call latency mean (ms)"),
     LatencyP99 -> SQLMetrics.createAverageMetric(sc, "call latency p99 (ms)"),
     MailboxLatency -> SQLMetrics.createAverageMetric(sc, "mailbox latency p99 (ms)")

@@ -32,12 +32,19 @@ private[pillarbox] object LimitScope {
 
   /** The calls of the operator in one streaming query, or in one action of a batch, in all executors. */
   case object Query extends LimitScope("query")
+
+  /** The calls of all operators of the application that name the limit, in all executors. */
+  case object Application extends LimitScope("application")
 }
 
 private final class LimitScopeReader
-    extends SpecJson.Named[LimitScope]("scope", LimitScope.Task, LimitScope.Executor, LimitScope.Query)(
-      _.name
-    )
+    extends SpecJson.Named[LimitScope](
+      "scope",
+      LimitScope.Task,
+      LimitScope.Executor,
+      LimitScope.Query,
+      LimitScope.Application
+    )(_.name)
 
 /**
  * Exponential back-off: attempt `n` waits `backoffMs * multiplier^(n-1)` up to `maxBackoffMs`, with jitter.
@@ -55,11 +62,11 @@ private[pillarbox] final case class RetrySpec(
     refusesResults: Boolean = false
 )
 
-/** At most `permits` calls are started in any `intervalMs`. */
-private[pillarbox] final case class RateSpec(permits: Int, intervalMs: Long) {
+/** At most `permits` calls are started in any `intervalMs`, or so much is used. */
+private[pillarbox] final case class RateSpec(permits: Double, intervalMs: Long) {
 
   /** The rate as `explain()` shows it: with the field of `pb.Limit` that it came from. */
-  def summary: String = s"${RateSpec.Fields(intervalMs)}=$permits"
+  def summary: String = s"${RateSpec.Fields(intervalMs)}=${AsyncIOSpec.shown(permits)}"
 }
 
 private object RateSpec {
@@ -68,27 +75,63 @@ private object RateSpec {
 }
 
 /**
- * The number of calls that a service may see: a concurrency, a rate, or both.
+ * The number of calls that a service may see: a concurrency, a rate, or both; or a rate of what they use.
  *
  * @param concurrency calls in flight at a time
  * @param scope the calls that are counted together
  * @param adaptive
  *   true if the concurrency is a ceiling, below which the limit follows the load that the service bears
+ * @param unit what is counted; of another unit than calls a limit has a rate alone
+ * @param estimate the amount of a call before it has reported; neither this nor an expression: the mean of
+ *   what has been reported
+ * @param estimateSql the same as an expression of the input's columns
+ * @param name operators that name it share it
+ * @param breaker when calls stop since the service is overloaded
  */
 private[pillarbox] final case class LimitSpec(
     @JsonDeserialize(contentAs = classOf[Integer]) concurrency: Option[Int],
     rate: Option[RateSpec],
     scope: LimitScope = LimitScope.Query,
-    adaptive: Boolean = false
+    adaptive: Boolean = false,
+    unit: String = LimitSpec.Calls,
+    @JsonDeserialize(contentAs = classOf[java.lang.Double]) estimate: Option[Double] = None,
+    estimateSql: Option[String] = None,
+    name: Option[String] = None,
+    breaker: Option[BreakerSpec] = None
 ) {
+
+  /** True if it counts what calls use. */
+  def isOfUse: Boolean = unit != LimitSpec.Calls
+
+  /** The limit without what an operator says of its own calls. */
+  def figures: LimitSpec = copy(estimate = None, estimateSql = None)
+
+  /** True if it has something that the driver could lend to executors, beside what each does by itself. */
+  private def hasAmounts: Boolean = concurrency.isDefined || rate.isDefined
+
+  /** True if the driver lends parts of it to executors. */
+  def isLent: Boolean = hasAmounts && (scope == LimitScope.Query || scope == LimitScope.Application)
 
   /** The limit as `explain()` shows it. */
   def summary: String = Seq(
     concurrency.map(n => s"concurrency=$n"),
     rate.map(_.summary),
+    Option.when(isOfUse)(s"unit=$unit"),
+    estimate.map(n => s"estimate=${AsyncIOSpec.shown(n)}").orElse(estimateSql.map(sql => s"estimate=$sql")),
+    name.map(name => s"name=$name"),
     Some(s"scope=${scope.name}"),
-    Option.when(adaptive)("adaptive=true")
+    Option.when(adaptive)("adaptive=true"),
+    breaker.map(b => s"breaker=${b.failures} pause=${b.pauseMs}ms")
   ).flatten.mkString(" ")
+}
+
+/** After so many failures in a row that say "overloaded" no call begins for `pauseMs`, and then one tries. */
+private[pillarbox] final case class BreakerSpec(failures: Int, pauseMs: Long)
+
+private[pillarbox] object LimitSpec {
+
+  /** The unit of limits that count calls. */
+  final val Calls = "calls"
 }
 
 /** Calls take up to `rows` rows, the first of which waits at most `waitMs` for the others. */
@@ -141,10 +184,12 @@ private object CarryOverSpec {
  * @param by the columns by whose values rows are put into partitions, and within which an order is kept; none
  *   named: rows stay where they are
  * @param callsPerKey calls of rows with one key in flight at a time
+ * @param budget when to stop calling
  * @param signature alike for operators of one kind, in every run of a program
  * @param operatorId names this call of `async_io` in every executor of the application, wherever its
  *   DataFrame is used; limits that tasks share go by it
  * @param callScope the prefix of the ids of its calls, unless it has a place in a streaming query
+ * @param callColumn the name of the column that tells of each row's call, if there is one
  * @param units in which calls report what they use
  * @param expression true for a call in an expression, whose only result is one value
  * @param json the text this was read from, which the worker gets, too
@@ -161,7 +206,7 @@ private[pillarbox] final case class AsyncIOSpec(
     retry: Option[RetrySpec],
     onError: OnError = OnError.Raise,
     errorColumn: String = "error",
-    limit: Option[LimitSpec],
+    limits: Seq[LimitSpec] = Nil,
     inputs: Seq[String] = Nil,
     @JsonDeserialize(using = classOf[SpecJson.SchemaReader]) returns: StructType,
     explode: Boolean = false,
@@ -176,8 +221,10 @@ private[pillarbox] final case class AsyncIOSpec(
     callKey: Seq[String] = Nil,
     shareCalls: Boolean = false,
     shareInQuery: Boolean = false,
+    budget: Option[BudgetSpec],
     operatorId: String,
     callScope: Option[String],
+    callColumn: Option[String],
     units: Seq[String] = Nil,
     expression: Boolean = false,
     json: String = ""
@@ -210,7 +257,7 @@ private[pillarbox] final case class AsyncIOSpec(
     Option.when(timeoutMs + attemptTimeoutMs > 0)(s"timeout=$timeoutText"),
     retry.map(r => s"retry=${r.maxAttempts}x ${r.backoffMs}ms"),
     Some(s"on_error=${onError.name}"),
-    limit.map(l => s"limit=(${l.summary})"),
+    Option.when(limits.nonEmpty)(limits.map(l => s"limit=(${l.summary})").mkString(", ")),
     callsPerKey.map(n => s"limit=(concurrency=$n scope=key)"),
     batch.map(b => s"batch_size=${b.rows}"),
     Option.when(explode)("explode=true"),
@@ -219,6 +266,8 @@ private[pillarbox] final case class AsyncIOSpec(
     journal.map(path => s"journal=${if (path.isEmpty) "checkpoint" else path}$journalText"),
     Option.when(callKey.nonEmpty)(s"call_key=${callKey.mkString("[", ", ", "]")}"),
     Option.when(shareCalls)(s"share_calls=${if (shareInQuery) "query" else "task"}"),
+    budget.map(b => s"budget=(${b.summary})"),
+    callColumn.map(name => s"call_column=$name"),
     Option.when(units.nonEmpty)(s"usage=${units.mkString("[", ", ", "]")}")
   ).flatten
 
@@ -232,6 +281,10 @@ private[pillarbox] final case class AsyncIOSpec(
 }
 
 private[pillarbox] object AsyncIOSpec {
+
+  /** Shows a number as it was given. */
+  def shown(number: Double): String =
+    if (number == math.rint(number) && math.abs(number) < 1e15) number.toLong.toString else number.toString
 
   /** @throws IllegalArgumentException if a field is missing, has no meaning or does not fit */
   def fromJson(json: String): AsyncIOSpec = {

@@ -1,6 +1,6 @@
 package io.pillarbox.spark.async
 
-import io.pillarbox.async.gate.CallGate
+import io.pillarbox.async.budget.BudgetPart
 import io.pillarbox.async.journal.CallKey
 import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy}
 import io.pillarbox.async.{AsyncOptions, Batching, Keyed}
@@ -10,10 +10,10 @@ import io.pillarbox.spark.task.FailedCalls
 import io.pillarbox.spark.worker.SessionStart
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{BoundReference, UnsafeProjection}
+import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, UnsafeProjection}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.pillarbox.{SourceContext, SparkAdapter}
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.{StructField, StructType}
 
 /**
  * The columns of an operator's rows.
@@ -22,15 +22,21 @@ import org.apache.spark.sql.types.StructType
  * @param inputs the places of those that the function is given
  * @param keys the places of those that name a call; none where calls have no keys
  * @param by the places of those within whose values an order is kept
- * @param results the columns that are added, the error column included
+ * @param answers the columns that are added but for the last: those of answers, and that of the error
+ * @param call the column that tells of a row's call, if there is one
  */
 private[pillarbox] final case class CallColumns(
     child: StructType,
     inputs: Seq[Int],
     keys: Seq[Int],
     by: Seq[Int],
-    results: StructType
+    answers: StructType,
+    call: Option[StructField]
 ) {
+
+  /** The columns that are added. */
+  val results: StructType = StructType(answers ++ call)
+
   def output: StructType = StructType(child ++ results)
 
   def keySchema: StructType = StructType(keys.map(child.fields(_)))
@@ -40,14 +46,16 @@ private[pillarbox] final case class CallColumns(
  * The data that all calls of one job, or of one streaming query, share.
  *
  * @param scope the prefix of the ids of calls
- * @param limitKey names what the operator's limits count, for tasks that share them
+ * @param limitKeys name what each of the operator's limits counts, for tasks that share it
  * @param journal the folder in which answers are kept, if they are
+ * @param budgetKey names the operator's budget for executors, if it has one
  * @param part the number of the partition, or of the slot
  */
 private[pillarbox] final case class CallSite(
     scope: String,
-    limitKey: String,
+    limitKeys: Seq[String],
     journal: Option[JournalFolder],
+    budgetKey: Option[String],
     part: Int = 0
 ) {
 
@@ -66,6 +74,7 @@ private[pillarbox] final case class ArrowSettings(
  * The description of an async I/O operator for its tasks, made on the driver and sent to them.
  *
  * @param text how errors show values
+ * @param estimates the amounts that limits charge a row with, of those that have an expression, in their order
  */
 private[pillarbox] final case class AsyncIOTaskSpec(
     spec: AsyncIOSpec,
@@ -74,7 +83,8 @@ private[pillarbox] final case class AsyncIOTaskSpec(
     site: CallSite,
     arrow: ArrowSettings,
     text: PythonText,
-    metrics: Map[String, SQLMetric]
+    metrics: Map[String, SQLMetric],
+    estimates: Seq[Expression] = Nil
 ) {
 
   /** The columns that the function is given. */
@@ -119,8 +129,9 @@ private[pillarbox] final case class AsyncIOTaskSpec(
   }
 
   def options(
-      gate: CallGate,
+      held: HeldGate,
       answers: Option[TaskJournal],
+      budget: Option[BudgetPart],
       failed: FailedCalls
   ): AsyncOptions[InternalRow, InternalRow] = {
     val view = inputView()
@@ -131,7 +142,8 @@ private[pillarbox] final case class AsyncIOTaskSpec(
       spec.attemptTimeoutMs,
       retryStrategy,
       new RowFailurePolicy(spec, row => text.row(view(row), inputSchema), failed),
-      gate,
+      held.gate,
+      held.charges(spec.operator, estimates),
       lookAhead,
       spec.batch.map(batch => Batching(batch.rows, batch.waitMs)),
       spec.maxWaiting,
@@ -139,6 +151,9 @@ private[pillarbox] final case class AsyncIOTaskSpec(
       callKey = Option.when(site.journal.isDefined || spec.shareCalls)(callKeys()),
       journal = answers,
       shareCalls = spec.shareCalls,
+      budget = budget,
+      accounted = columns.call.map(_ => new CallColumn(spec.units).add(_, _)),
+      isRateLimit = ServiceOverload.isRateLimit,
       operatorName = spec.name,
       units = spec.usageUnits,
       callId = callIds()
@@ -148,15 +163,15 @@ private[pillarbox] final case class AsyncIOTaskSpec(
   /**
    * The number of rows that the Python worker gets before there is room for their calls, so that a free place
    * does not wait for the round trip to the JVM. It is 0 where another rule than the capacity decides when a
-   * call may start: a gate, a group, or the order, in which a finished call keeps its place until the row has
-   * left. It is 0 with a journal, too: a worker whose executor was killed would start calls whose answers
-   * nobody keeps.
+   * call may start: a gate, a budget, a group, or the order, in which a finished call keeps its place until
+   * the row has left. It is 0 with a journal, too: a worker whose executor was killed would start calls whose
+   * answers nobody keeps.
    */
   def lookAhead: Int =
     if (
       spec.form == "jvm" || spec.ordered ||
-      Seq(spec.carryOver, site.journal, spec.limit, spec.callsPerKey, spec.batch)
-        .exists(_.isDefined)
+      spec.limits.nonEmpty ||
+      Seq(spec.carryOver, site.journal, spec.budget, spec.callsPerKey, spec.batch).exists(_.isDefined)
     ) 0
     else math.min(spec.capacity / AsyncIOTaskSpec.LookAheadShare, AsyncIOTaskSpec.MostLookAhead)
 
@@ -184,7 +199,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
       () => inputView(),
       () => callNames(),
       arrowSchema(spec.returns),
-      columns.results,
+      columns.answers,
       arrow.maxRowsPerFrame
     )
 

@@ -1,13 +1,13 @@
 package io.pillarbox.spark.async
 
 import io.pillarbox.async.queue.AsyncOutput
-import io.pillarbox.async.{AsyncMetrics, AsyncWaitOperator}
+import io.pillarbox.async.{AsyncMetrics, AsyncWaitOperator, LongCalls}
 import io.pillarbox.mailbox._
-import io.pillarbox.spark.task.{FailedCalls, MailboxStep, ReportedException}
+import io.pillarbox.spark.task.{FailedCalls, FirstFailures, MailboxStep, ReportedException}
 import io.pillarbox.spark.worker.PythonTaskFailure
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.pillarbox.DriverMessages
+import org.slf4j.LoggerFactory
 
 /**
  * An async operator on a mailbox, whose default action takes rows in. Mailbox thread only.
@@ -27,13 +27,14 @@ private[async] final class AsyncStep(
   val action = new MailboxStep(mailbox)(takeInput)
   val executor: MailboxExecutor = action.processor.mailboxExecutor(priority)
   val metrics = new AsyncMetrics(task.spec.usageUnits)
-  val failed = new FailedCalls(DriverMessages.runOf(context), task.spec.operator)
+  val failed = FailedCalls.of(context, task.spec.operator)
+  val bill: TaskBill = TaskBill.of(task.spec, context, metrics)
   private val timers = new SystemProcessingTimeService(executor)
   val calls: TaskCalls =
     AsyncStep.callsOf(task, context, error => action.processor.reportThrowable(named(error)))
   val operator = new AsyncWaitOperator(
     calls.function,
-    task.options(calls.gate, calls.answers, failed),
+    task.options(calls.held, calls.answers, calls.budget, failed),
     executor,
     timers,
     output,
@@ -48,21 +49,40 @@ private[async] final class AsyncStep(
   operator.onCapacityAvailable(onRoom)
   private val shown = TaskMetrics.show(task.spec.name, metrics)
 
-  /** Runs `task` each second until this is closed. */
-  def eachSecond(task: Runnable): Unit = {
+  /**
+   * Opens the function, and from now on looks for calls that take long, and runs `eachSecond`, each second
+   * until this is closed.
+   */
+  def open(eachSecond: Runnable): Unit = {
+    operator.open()
     val timer = new ProcessingTimer {
       override def onProcessingTime(timestampMs: Long): Unit = {
-        task.run()
+        operator.longCalls(AsyncStep.LongMs).foreach(tell)
+        eachSecond.run()
         timers.schedule(this, timers.currentProcessingTime + 1000L)
       }
     }
     timers.schedule(timer, timers.currentProcessingTime + 1000L)
   }
 
+  private def tell(calls: LongCalls[InternalRow]): Unit = {
+    import calls.{attempt, callId, count, elapsedMs}
+    val row = task.text.row(task.inputView()(calls.input), task.inputSchema)
+    AsyncStep.log.warn(
+      FirstFailures.longCalls(task.spec.operator, callId, attempt, row, elapsedMs / 1000, count - 1)
+    )
+  }
+
   /** Takes a row in, or keeps it until there is room. From within the default action. */
   def process(row: InternalRow, timestampMs: Long): Unit = {
     pending = if (operator.tryProcessElement(row, timestampMs)) null else row
     if (pending != null) action.suspendForRoom()
+  }
+
+  /** Counts in the metrics how often overload has stopped calls. */
+  def countBreakers(): Unit = calls.held.takeBreakerCounts { (times, nanos) =>
+    metrics.breakerOpenings += times
+    metrics.breakerOpenNanos += nanos
   }
 
   /** Returns the error with the operator's name, since operators of one thread run each other's mail. */
@@ -80,11 +100,14 @@ private[async] final class AsyncStep(
       finally {
         shown.close()
         failed.publish()
+        bill.end()
       }
   }
 }
 
-private object AsyncStep {
+private[async] object AsyncStep {
+  private val log = LoggerFactory.getLogger("io.pillarbox.LongCalls")
+  private final val LongMs = 60000L
 
   private def named(task: AsyncIOTaskSpec, error: Throwable): Throwable = error match {
     case failure: PythonTaskFailure => new ReportedException(failure.report(task.spec.operator))

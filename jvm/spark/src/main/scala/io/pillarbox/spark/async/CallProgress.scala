@@ -2,6 +2,7 @@ package io.pillarbox.spark.async
 
 import java.util.concurrent.{ConcurrentHashMap, ConcurrentSkipListMap, TimeUnit}
 
+import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.ObjectMapper
@@ -32,8 +33,7 @@ private[pillarbox] object CallProgress extends DriverMessages.Watcher {
     val stages = watched.get(progress)
     if (stages != null) {
       val Array(stage, node, part) = figures.take(PlaceSize - 1)
-      val parts = stages.computeIfAbsent((stage, node, operator), _ => new Parts)
-      parts.merge(part, figures, (last, next) => if (last.last > next.last) last else next): Unit
+      stages.computeIfAbsent((stage, node, operator), _ => new Parts).add(part, figures)
     }
   }
 
@@ -52,19 +52,9 @@ private[pillarbox] object CallProgress extends DriverMessages.Watcher {
       Option(watched.get(progress)).toSeq.flatMap(_.asScala).map { case ((stage, node, operator), parts) =>
         val place =
           Map[String, Any]("stage" -> stage, "node" -> node, "operator" -> operator, "ended" -> parts.ended)
-        (place ++ sum(parts.values.asScala.toSeq)).asJava
+        (place ++ parts.sums).asJava
       }
     new ObjectMapper().writeValueAsString(sums.asJava)
-  }
-
-  private def sum(parts: Seq[Array[Long]]): Map[String, Any] = {
-    val done = parts.filter(_.last == 1L)
-    val sums = Sums.zipWithIndex.map { case (name, i) => name -> parts.map(_(i + PlaceSize)).sum }
-    Map[String, Any](
-      "tasks" -> parts.head(PlaceSize - 1),
-      "done" -> done.size,
-      "done_rows" -> done.map(_(PlaceSize)).sum
-    ) ++ sums
   }
 
   /** Returns the place of a task's figures, which begins each of its reports. */
@@ -81,9 +71,33 @@ private[pillarbox] object CallProgress extends DriverMessages.Watcher {
   private final val PlaceSize = 4
   private val Sums = Seq("rows", "calls", "retries", "errors", "in_flight")
 
-  /** The last reports by partition. */
-  private final class Parts extends ConcurrentHashMap[Long, Array[Long]] {
+  /** The last reports by partition. Their sums are made once after each change: most stages have ended. */
+  private final class Parts {
     @volatile var ended = false
+    private val last = mutable.HashMap.empty[Long, Array[Long]]
+    private var known = Option.empty[Map[String, Any]]
+
+    def add(part: Long, figures: Array[Long]): Unit = synchronized {
+      if (!last.get(part).exists(_.last > figures.last)) {
+        last(part) = figures
+        known = None
+      }
+    }
+
+    def sums: Map[String, Any] = synchronized {
+      if (known.isEmpty) known = Some(sum(last.values.toSeq))
+      known.get
+    }
+
+    private def sum(parts: Seq[Array[Long]]): Map[String, Any] = {
+      val done = parts.filter(_.last == 1L)
+      val sums = Sums.zipWithIndex.map { case (name, i) => name -> parts.map(_(i + PlaceSize)).sum }
+      Map[String, Any](
+        "tasks" -> parts.headOption.fold(0L)(_(PlaceSize - 1)),
+        "done" -> done.size,
+        "done_rows" -> done.map(_(PlaceSize)).sum
+      ) ++ sums
+    }
   }
 
   /** The last reports by stage, node and its operator. */

@@ -6,17 +6,34 @@ import scala.collection.mutable
 
 import io.pillarbox.async.gate._
 import io.pillarbox.async.lease.{LeaseTerms, LeasedGate}
+import org.apache.spark.sql.catalyst.expressions.Expression
 
-/** A task's share of a limit. Closed once the task has given all permits back. */
+/**
+ * A task's share of its limits. Closed once the task has given all permits back.
+ *
+ * @param limits those of the gate, in its order
+ */
 private[pillarbox] final class HeldGate private[async] (
     val gate: CallGate,
+    limits: Seq[LimitSpec],
+    breakers: Seq[BreakerGate],
     release: HeldGate => Unit,
     share: HeldGate => Long
 ) extends AutoCloseable {
   private var isHeld = true
 
-  /** The calls that the limit allows at a time now, divided by its holders; 0 if it has none. */
+  /** The calls that the limits allow at a time now, divided by their holders; 0 if they allow any number. */
   def limitShare: Long = share(this)
+
+  /** Returns what the limits charge calls with, for one thread; none if they count calls alone. */
+  def charges(operator: String, estimates: Seq[Expression]): Option[LimitCharges] =
+    Option.when(limits.exists(_.isOfUse))(new LimitCharges(operator, limits, estimates))
+
+  /**
+   * Gives how often the service's overload has stopped calls, and the ns for which, to the first of the
+   * holders that asks.
+   */
+  def takeBreakerCounts(taker: (Int, Long) => Unit): Unit = breakers.foreach(_.takeCounts(taker))
 
   override def close(): Unit = if (isHeld) {
     isHeld = false
@@ -25,7 +42,7 @@ private[pillarbox] final class HeldGate private[async] (
 }
 
 /**
- * The limits that all tasks of one operator share in an executor, by the operator's id. Thread-safe.
+ * The limits that tasks share in an executor, by their keys. Thread-safe.
  *
  * A gate lives as long as a task holds it. One that limits a rate lives on until a new one would let through
  * just as much, so that the rate holds over micro-batches; an adaptive one keeps what it has learned for ten
@@ -39,22 +56,38 @@ private[pillarbox] final class ExecutorGates(nanoTime: () => Long, lend: (String
 
   private val gates = mutable.HashMap.empty[(String, LimitSpec), Shared]
 
-  /** Takes a share in the gate of a key. Other limits under the same key have a gate of their own. */
-  def hold(limitKey: String, limit: Option[LimitSpec]): HeldGate = limit match {
-    case None => Ungated
-    case Some(own) if own.scope == LimitScope.Task => held(new Shared(limitKey, own))
-    case Some(common) =>
+  /** Takes a share in the limits of a task's operator. */
+  def hold(task: AsyncIOTaskSpec): HeldGate = hold(task.site.limitKeys, task.spec.limits, task.spec.units)
+
+  /**
+   * Takes a share in the gates of limits. Other limits under the same key have gates of their own.
+   *
+   * @param limitKeys the key of each limit
+   * @param units those in which calls report what they use
+   */
+  private[async] def hold(limitKeys: Seq[String], limits: Seq[LimitSpec], units: Seq[String]): HeldGate =
+    if (limits.isEmpty) Ungated
+    else
       synchronized {
         forgetUnused()
-        held(gates.getOrElseUpdate((limitKey, common), new Shared(limitKey, common)))
+        val shared = limitKeys.zip(limits).map { case (key, limit) =>
+          if (limit.scope == LimitScope.Task) new Shared(key, limit)
+          else gates.getOrElseUpdate((key, limit.figures), new Shared(key, limit))
+        }
+        val parts = for {
+          (shared, limit) <- shared.zip(limits)
+          gate <- shared.gates
+        } yield (gate, if (limit.isOfUse) units.indexOf(limit.unit) else CallGate.Calls, limit)
+        val held = new HeldGate(
+          CallGate.ofUnits(parts.map { case (gate, unit, _) => gate -> unit }),
+          parts.map(_._3),
+          shared.flatMap(_.breaker),
+          holder => shared.foreach(release(_, holder)),
+          holder => shared.map(shareOf(_, holder)).filter(_ > 0).minOption.getOrElse(0L)
+        )
+        shared.foreach(_.holders += held)
+        held
       }
-  }
-
-  private def held(shared: Shared): HeldGate = synchronized {
-    val held = new HeldGate(shared.gate, release(shared, _), shareOf(shared, _))
-    shared.holders += held
-    held
-  }
 
   /** The number of gates that are held or not yet forgotten. */
   private[async] def size: Int = synchronized {
@@ -65,7 +98,7 @@ private[pillarbox] final class ExecutorGates(nanoTime: () => Long, lend: (String
   /** Divides the limit so that the shares of all holders add up to it. */
   private def shareOf(shared: Shared, holder: HeldGate): Long = synchronized {
     val (place, all) = (shared.holders.indexOf(holder), shared.holders.size)
-    val limit = shared.gate.limitNow.toLong
+    val limit = shared.gates.iterator.map(_.limitNow).min.toLong
     if (place < 0 || limit == Int.MaxValue) 0L else limit * (place + 1) / all - limit * place / all
   }
 
@@ -77,7 +110,8 @@ private[pillarbox] final class ExecutorGates(nanoTime: () => Long, lend: (String
   private def forgetUnused(): Unit = {
     val now = nanoTime()
     gates.filterInPlace((_, shared) =>
-      shared.holders.nonEmpty || now - shared.releasedNanos < shared.keepNanos || !shared.gate.mayBegin
+      shared.holders.nonEmpty || now - shared.releasedNanos < shared.keepNanos ||
+        !shared.gates.forall(_.mayBegin)
     ): Unit
   }
 
@@ -88,16 +122,18 @@ private[pillarbox] final class ExecutorGates(nanoTime: () => Long, lend: (String
     /** A lent gate returns its part in the background, which must be over before there is another one. */
     val keepNanos: Long = math.max(
       rate.fold(0L)(_.fillNanos),
-      if (spec.adaptive || spec.scope == LimitScope.Query) LearnedNanos else 0L
+      if (spec.adaptive || spec.isLent || spec.breaker.isDefined) LearnedNanos else 0L
     )
 
-    val gate: CallGate =
-      if (spec.scope == LimitScope.Query) lend(limitKey, termsOf(spec))
-      else
-        CallGate.both(
-          spec.concurrency.fold(CallGate.Unlimited)(ofConcurrency),
-          rate.getOrElse(CallGate.Unlimited)
-        )
+    val breaker: Option[BreakerGate] = spec.breaker.map { breaker =>
+      val pauseNanos = TimeUnit.MILLISECONDS.toNanos(breaker.pauseMs)
+      new BreakerGate(breaker.failures, pauseNanos, ServiceOverload, GateClock.System)
+    }
+
+    val gates: Seq[CallGate] = breaker.toSeq ++ (
+      if (spec.isLent) Seq(lend(limitKey, termsOf(spec)))
+      else spec.concurrency.map(ofConcurrency).toSeq ++ rate
+    )
 
     private def ofConcurrency(max: Int): CallGate =
       if (spec.adaptive) new AdaptiveGate(max, ServiceOverload, GateClock.System)
@@ -112,7 +148,7 @@ private[pillarbox] object ExecutorGates {
 
   val ofProcess: ExecutorGates = new ExecutorGates(() => System.nanoTime(), LeaseLedgers.borrow(_, _))
 
-  private val Ungated = new HeldGate(CallGate.Unlimited, _ => (), _ => 0L)
+  private val Ungated = new HeldGate(CallGate.Unlimited, Nil, Nil, _ => (), _ => 0L)
 
   /** The time for which a gate keeps what it has learned of its service. */
   private val LearnedNanos = TimeUnit.MINUTES.toNanos(10)
@@ -120,7 +156,7 @@ private[pillarbox] object ExecutorGates {
   private def termsOf(spec: LimitSpec) = LeaseTerms(
     spec.concurrency.getOrElse(0),
     spec.adaptive,
-    spec.rate.fold(0)(_.permits),
+    spec.rate.fold(0.0)(_.permits),
     spec.rate.fold(1L)(rate => TimeUnit.MILLISECONDS.toNanos(rate.intervalMs))
   )
 }

@@ -1,6 +1,6 @@
 package io.pillarbox.spark.async
 
-import java.io.{EOFException, FileNotFoundException}
+import java.io.{EOFException, FileNotFoundException, IOException}
 import java.nio.file.Paths
 
 import io.pillarbox.async.journal._
@@ -12,7 +12,7 @@ import org.apache.hadoop.fs.{ChecksumFileSystem, FileSystem, Path}
  * A journal's folder on any file system of Hadoop's. What was written is safe at once where streams have
  * `hflush` (HDFS), else when its file is closed (object stores).
  */
-private[async] final class HadoopJournalFiles(folder: Path, conf: Configuration) extends JournalFiles {
+private[spark] final class HadoopJournalFiles(folder: Path, conf: Configuration) extends JournalFiles {
 
   private lazy val fs: FileSystem = folder.getFileSystem(conf) match {
     // A checksummed stream holds its last bytes back, and records have checksums of their own.
@@ -49,13 +49,23 @@ private[async] final class HadoopJournalFiles(folder: Path, conf: Configuration)
       persists
     }
 
+    override def sync(): Unit = if (out.hasCapability("hsync")) out.hsync()
+
     override def close(): Unit = out.close()
+  }
+
+  override def exists(name: String): Boolean = fs.exists(new Path(folder, name))
+
+  override def rename(from: String, to: String): Unit = {
+    val (source, target) = (new Path(folder, from), new Path(folder, to))
+    if (!exists(from)) throw new FileNotFoundException(source.toString)
+    if (!fs.rename(source, target)) throw new IOException(s"$source can't be renamed to $target")
   }
 
   override def delete(name: String): Unit = fs.delete(new Path(folder, name), false): Unit
 }
 
-private[async] object HadoopJournalFiles {
+private[spark] object HadoopJournalFiles {
 
   /** Uses the local file system directly where the folder is on it. */
   def in(folder: Path, conf: Configuration): JournalFiles =

@@ -37,3 +37,31 @@ private[async] object JournalOperators {
     case other => other
   }
 }
+
+/** What a journal tells of an operator. */
+private[spark] final case class OperatorColumns(
+    name: String,
+    version: Option[String],
+    key: StructType,
+    returns: StructType
+) {
+
+  /** Its name and version as messages have them. */
+  def shown: String = name + version.fold("")(text => s" (version $text)")
+}
+
+private[spark] object OperatorColumns {
+  private val mapper = new ObjectMapper
+
+  /** @param description as [[JournalOperators]] writes it */
+  def parse(description: String): OperatorColumns = {
+    val json = mapper.readTree(description)
+    def struct(name: String) = DataType.fromJson(json.get(name).toString).asInstanceOf[StructType]
+    OperatorColumns(
+      json.get("name").asText,
+      Option(json.get("version").textValue),
+      struct("key"),
+      struct("returns")
+    )
+  }
+}

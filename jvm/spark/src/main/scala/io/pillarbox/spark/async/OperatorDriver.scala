@@ -43,17 +43,19 @@ private final class OperatorDriver(
   private val progress = TaskProgress.of(task, context, async.metrics)
 
   /** Opens the function: starts the Python worker, opens its resource. Blocks. */
-  def open(): Unit = {
-    translating(operator.open())
-    async.eachSecond { () =>
+  def open(): Unit = translating {
+    async.open { () =>
       publish()
+      async.bill.tick()
       progress.foreach(_.report())
     }
   }
 
   /** Hands the figures so far to Spark, which shows them with the executor's next heartbeat. */
-  private def publish(): Unit =
+  private def publish(): Unit = {
+    async.countBreakers()
     published = TaskMetrics.publish(task.metrics, async.metrics, lane.mailbox.metrics, published)
+  }
 
   /** True once all rows have been taken, called and emitted. */
   def isFinished: Boolean = inputEnded && operator.isDrained

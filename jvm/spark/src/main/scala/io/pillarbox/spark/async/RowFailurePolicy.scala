@@ -3,6 +3,7 @@ package io.pillarbox.spark.async
 import java.util.{Collection => JCollection, Collections => JCollections}
 
 import io.pillarbox.api.AsyncTimeoutException
+import io.pillarbox.async.budget.BudgetExceededException
 import io.pillarbox.async.retry.{FailedCall, FailurePolicy}
 import io.pillarbox.spark.base.{ErrorCatalogue, FailureReport, JvmExceptions}
 import io.pillarbox.spark.task.{FailedCalls, FirstFailures, ReportedException}
@@ -27,14 +28,27 @@ private[pillarbox] final class RowFailurePolicy(
   private val attempts = spec.retry.fold(1)(_.maxAttempts)
 
   override def onFailure(call: FailedCall[InternalRow], cause: Throwable): JCollection[InternalRow] = {
-    val failure = Failure.of(cause)
-    if (spec.onError == OnError.Raise) throw raised(call, failure)
+    val failure = failureOf(cause)
+    if (spec.onError == OnError.Raise || endsBudget(cause)) throw raised(call, failure)
     tell(call.input, call.attempts, failure)
     failed.row(failure.kind)
     JCollections.singletonList(
       if (spec.onError == OnError.Column) errorRow(call, failure)
       else new GenericInternalRow(spec.returns.length)
     )
+  }
+
+  /** True if the task is to fail since its budget is spent, whatever becomes of other rows that fail. */
+  private def endsBudget(cause: Throwable): Boolean = cause match {
+    case spent: BudgetExceededException => spent.exceeded.isNotKept || spec.budget.forall(_.raises)
+    case _ => false
+  }
+
+  private def failureOf(cause: Throwable): Failure = cause match {
+    case spent: BudgetExceededException =>
+      val kind = if (spent.exceeded.isNotKept) BudgetSpec.NotKept else BudgetSpec.Exceeded
+      new Failure(kind, s"[$kind] ${spec.budget.fold("")(_.text(spent.exceeded))}", "")
+    case other => Failure.of(other)
   }
 
   override def onRetry(input: InternalRow, attempt: Int, cause: Throwable): Unit =

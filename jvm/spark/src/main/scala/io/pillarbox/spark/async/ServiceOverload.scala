@@ -2,6 +2,7 @@ package io.pillarbox.spark.async
 
 import scala.util.control.NonFatal
 
+import io.pillarbox.api.AsyncTimeoutException
 import io.pillarbox.async.gate.Overload
 import io.pillarbox.async.retry.FutureWrappers
 import io.pillarbox.spark.async.python.PythonCallException
@@ -22,6 +23,12 @@ private[async] object ServiceOverload extends Overload {
     case other =>
       val pause = Overload.Default.pauseMs(other)
       if (pause < 0 && !other.isInstanceOf[PythonCallException] && hasStatus(other)) 0L else pause
+  }
+
+  /** Tells if the service answered that it is to be asked later, which no timeout says. */
+  def isRateLimit(error: Throwable): Boolean = FutureWrappers.unwrapped(error) match {
+    case _: AsyncTimeoutException => false
+    case other => pauseMs(other) >= 0
   }
 
   private def hasStatus(error: Throwable): Boolean =

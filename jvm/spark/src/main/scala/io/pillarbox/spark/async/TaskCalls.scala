@@ -2,7 +2,7 @@ package io.pillarbox.spark.async
 
 import io.pillarbox.api.AsyncFunction
 import io.pillarbox.async.AsyncWaitOperator
-import io.pillarbox.async.gate.CallGate
+import io.pillarbox.async.budget.BudgetPart
 import io.pillarbox.spark.async.python.{PythonAsyncFunction, PythonChannel}
 import io.pillarbox.spark.task.UserClasses
 import org.apache.spark.TaskContext
@@ -15,13 +15,19 @@ private sealed abstract class TaskCalls(task: AsyncIOTaskSpec) {
 
   def function: AsyncFunction[InternalRow, InternalRow]
 
-  protected def held: HeldGate
+  /** The limits that a call passes before it starts. */
+  def held: HeldGate
 
   /** The answers that need no call. */
   val answers: Option[TaskJournal] = task.site.journal.map(new TaskJournal(task, _))
 
-  /** The gate that a call passes before it starts. */
-  final def gate: CallGate = held.gate
+  private val heldBudget: Option[HeldBudget] = for {
+    budget <- task.spec.budget
+    key <- task.site.budgetKey
+  } yield BudgetLedgers.ofProcess.hold(key, budget.terms)
+
+  /** The budget that its calls are counted in. */
+  final def budget: Option[BudgetPart] = heldBudget.map(_.part)
 
   /** The calls that the limit allows this task at a time now; 0 without a limit. */
   def limitShare: Long = held.limitShare
@@ -32,10 +38,12 @@ private sealed abstract class TaskCalls(task: AsyncIOTaskSpec) {
   /** Ends a wait for the worker. Any thread. */
   def abort(): Unit
 
-  /** Closes the limit and the journal. After the operator was closed. */
+  /** Closes the limit, the budget and the journal. After the operator was closed. */
   def close(): Unit =
     try held.close()
-    finally answers.foreach(_.close())
+    finally
+      try heldBudget.foreach(_.close())
+      finally answers.foreach(_.close())
 }
 
 private object TaskCalls {
@@ -56,10 +64,10 @@ private object TaskCalls {
       task.text,
       task.inputSchema,
       task.spec.returns,
-      task.columns.results,
+      task.columns.answers,
       task.inputView()
     )
-    override protected val held: HeldGate = ExecutorGates.ofProcess.hold(task.site.limitKey, task.spec.limit)
+    override val held: HeldGate = ExecutorGates.ofProcess.hold(task)
     override def connect(operator: AsyncWaitOperator[InternalRow, InternalRow]): Unit = ()
     override def abort(): Unit = ()
   }
@@ -71,13 +79,13 @@ private object TaskCalls {
       fatal: Throwable => Unit
   ) extends TaskCalls(task) {
     private val settings = task.channelSettings(python, context)
-    override protected val held: HeldGate = ExecutorGates.ofProcess.hold(task.site.limitKey, task.spec.limit)
-    private val noMatch = new GenericInternalRow(task.columns.results.length)
+    override val held: HeldGate = ExecutorGates.ofProcess.hold(task)
+    private val noMatch = new GenericInternalRow(task.columns.answers.length)
 
     override val function: PythonAsyncFunction =
       new PythonAsyncFunction(
         noMatch,
-        task.text.about(task.columns.results)(_),
+        task.text.about(task.columns.answers)(_),
         fatal,
         task.lookAhead > 0,
         task.spec.units

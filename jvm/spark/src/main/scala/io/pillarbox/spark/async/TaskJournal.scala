@@ -3,12 +3,13 @@ package io.pillarbox.spark.async
 import java.io.IOException
 import java.util.{Collection => JCollection}
 
-import io.pillarbox.async.journal.{CallJournal, CallKey, HeldJournal, Journals}
+import io.pillarbox.async.journal.{CallCost, CallJournal, CallKey, HeldJournal, Journals}
 import io.pillarbox.spark.base.FailureReport
 import io.pillarbox.spark.task.ReportedException
 import org.apache.hadoop.fs.Path
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.pillarbox.LocalFolders
 import org.apache.spark.util.SerializableConfiguration
 
 /**
@@ -32,14 +33,14 @@ private[async] final class TaskJournal(task: AsyncIOTaskSpec, folder: JournalFol
     with AutoCloseable {
   import TaskJournal._
 
-  private val codec = new AnswerCodec(task.spec.returns, task.columns.results)
+  private val codec = new AnswerCodec(task.spec.returns, task.columns.answers)
 
   /** The worker does not tell whether it refused the answer of the last attempt, which is used as it is. */
   private val unsafeAttempt =
     task.spec.retry.filter(_.refusesResults).fold(Int.MaxValue)(_.maxAttempts)
 
   private val held: HeldJournal = failing(Read) {
-    Journals.ofProcess.hold(
+    journals.hold(
       folder.path,
       task.spec.journalTtlMs,
       JournalOperators.of(task),
@@ -48,16 +49,16 @@ private[async] final class TaskJournal(task: AsyncIOTaskSpec, folder: JournalFol
   }
 
   override def find(key: CallKey): JCollection[InternalRow] = {
-    val bytes = held.find(key)
+    val bytes = failing(Read)(held.find(key))
     if (bytes == null) null else codec.decode(bytes)
   }
 
   override def willCall(): Unit = failing(Written)(held.open())
 
-  override def keep(key: CallKey, attempt: Int, rows: JCollection[InternalRow]): Unit =
-    if (attempt < unsafeAttempt) {
+  override def keep(key: CallKey, cost: CallCost, rows: JCollection[InternalRow]): Unit =
+    if (cost.attempts < unsafeAttempt) {
       codec.encode(rows)
-      held.add(key, codec.bytes, codec.length)
+      held.add(key, cost, codec.bytes, codec.length)
     }
 
   override def flush(): Unit = failing(Written)(held.flush())
@@ -75,6 +76,14 @@ private[async] final class TaskJournal(task: AsyncIOTaskSpec, folder: JournalFol
 }
 
 private object TaskJournal {
+
+  /** The journals of this process. */
+  private val journals =
+    new Journals(
+      () => System.nanoTime(),
+      () => System.currentTimeMillis(),
+      scratch = () => LocalFolders.root
+    )
   private final val Failed = "JOURNAL_FAILED"
   private final val Read = "read"
   private final val Written = "written"

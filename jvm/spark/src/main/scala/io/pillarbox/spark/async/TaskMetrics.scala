@@ -15,8 +15,13 @@ private[async] object TaskMetrics {
     Retries -> (_.retries),
     Timeouts -> (_.timeouts),
     Errors -> (_.errors),
+    RateLimited -> (_.rateLimited),
+    Shared -> (_.shared),
+    LimitWait -> (_.limitWaitNanos / 1000000L),
     JournalHits -> (_.journalHits),
-    CapacityWait -> (_.capacityWaitNanos)
+    CapacityWait -> (_.capacityWaitNanos),
+    BreakerOpenings -> (_.breakerOpenings),
+    BreakerOpenTime -> (_.breakerOpenNanos)
   )
 
   /**
@@ -31,9 +36,15 @@ private[async] object TaskMetrics {
         "retries" -> (() => calls.retries),
         "timeouts" -> (() => calls.timeouts),
         "errors" -> (() => calls.errors),
+        "rateLimited" -> (() => calls.rateLimited),
+        "shared" -> (() => calls.shared),
         "journalHits" -> (() => calls.journalHits)
       ),
-      Seq("callsInFlight" -> (() => calls.inFlight.toLong))
+      Seq(
+        "callsInFlight" -> (() => calls.inFlight.toLong),
+        "callsWaiting" -> (() => calls.waiting.toLong)
+      ),
+      Seq("oldestCallMs" -> (() => calls.oldestCallMs))
     )
   }
 
@@ -48,6 +59,8 @@ private[async] object TaskMetrics {
     val now = (Counts.map { case (name, of) => name -> of(calls) } ++ used).toMap
     now.foreach { case (name, count) => sql(name) += count - before.getOrElse(name, 0L) }
     sql.get(InFlight).foreach(_.set(calls.inFlight.toLong))
+    sql(Waiting).set(calls.waiting.toLong)
+    sql(OldestCall).set(calls.oldestCallMs.toDouble)
     sql(InFlightMax).set(calls.inFlightMax.toDouble)
     sql(LatencyMean).set(calls.callLatencyMean / NanosPerMs)
     sql(LatencyP99).set(calls.callLatency.getSnapshot.get99thPercentile / NanosPerMs)

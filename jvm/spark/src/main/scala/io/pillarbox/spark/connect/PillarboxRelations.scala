@@ -42,9 +42,14 @@ private[pillarbox] final class PillarboxRelations extends RelationPlugin {
         val initial = message.initial.map(connect.dataFrame).orNull
         PythonBridge.processKeyed(input, function, message.spec, initial)
       case "read_state" => PythonBridge.readState(connect.session, message.spec)
+      case "purge_journal" =>
+        connect.rows(PythonBridge.purgeJournal(connect.session, message.spec).toString)
       case "progress" =>
         val asked = SpecJson.read[PillarboxRelations.Progress](message.spec)
         connect.rows(PythonBridge.progress(connect.session, asked.progress, asked.goesOn))
+      case "usage" =>
+        val query = SpecJson.read[PillarboxRelations.Billed](message.spec).query.orNull
+        connect.rows(PythonBridge.usage(message.input.map(connect.dataFrame).orNull, query))
       case look => connect.rows(PythonBridge.lookUp(connect.session, look, message.spec))
     }
   }
@@ -64,4 +69,7 @@ private object PillarboxRelations {
 
   /** A question of `PythonBridge.progress`. */
   private final case class Progress(progress: String, goesOn: Boolean)
+
+  /** A question of `PythonBridge.usage`: about a query, or about the message's input. */
+  private final case class Billed(query: Option[String])
 }

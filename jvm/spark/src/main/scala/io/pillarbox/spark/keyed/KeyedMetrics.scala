@@ -36,6 +36,16 @@ private[pillarbox] object KeyedMetrics {
     }
   )
 
+  /**
+   * How long it is to the next timers of a stream's partitions, after the watermark and the time of the
+   * micro-batch. In the UI only, since a sum of them tells nothing. On the driver.
+   */
+  def ofTimers(sc: SparkContext): Map[String, SQLMetric] = Map(
+    StateTaskSpec.NextEventTimer -> SQLMetrics.createTimingMetric(sc, "time to the next event-time timer"),
+    StateTaskSpec.NextProcessingTimer ->
+      SQLMetrics.createTimingMetric(sc, "time to the next processing-time timer")
+  )
+
   // Spark's own names for them.
   val PythonBytesSent = "pythonDataSent"
   val PythonBytesReceived = "pythonDataReceived"

@@ -1,9 +1,10 @@
 package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec, CallColumns}
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, UnaryNode}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.types.StructType
 
 /**
  * Calls an asynchronous function for each row and adds its results as columns.
@@ -15,6 +16,7 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils
  * @param keys the child's columns that name a call; none where calls have no keys
  * @param by the columns within whose values an order is kept
  * @param results the columns that it adds
+ * @param estimates the amounts that limits charge a row with, of those that have an expression
  */
 private[pillarbox] final case class AsyncIO(
     spec: AsyncIOSpec,
@@ -23,6 +25,7 @@ private[pillarbox] final case class AsyncIO(
     keys: Seq[Attribute],
     by: Seq[Attribute],
     results: Seq[Attribute],
+    estimates: Seq[Expression],
     child: LogicalPlan
 ) extends UnaryNode {
 
@@ -31,12 +34,14 @@ private[pillarbox] final case class AsyncIO(
   /** Returns the columns of the operator's rows, for an input of `rows`. */
   def columns(rows: Seq[Attribute]): CallColumns = {
     def places(columns: Seq[Attribute]) = columns.map(column => rows.indexWhere(_.exprId == column.exprId))
+    val (answers, call) = DataTypeUtils.fromAttributes(results).splitAt(results.length - spec.callColumn.size)
     CallColumns(
       DataTypeUtils.fromAttributes(rows),
       places(inputs),
       places(keys),
       places(by),
-      DataTypeUtils.fromAttributes(results)
+      StructType(answers),
+      call.headOption
     )
   }
 
@@ -50,7 +55,8 @@ private[pillarbox] final case class AsyncIO(
 
   override def producedAttributes: AttributeSet = AttributeSet(results)
 
-  override def references: AttributeSet = AttributeSet(inputs ++ keys ++ by)
+  override def references: AttributeSet =
+    AttributeSet(inputs ++ keys ++ by) ++ AttributeSet.fromAttributeSets(estimates.map(_.references))
 
   override protected def stringArgs: Iterator[Any] = spec.summary.iterator
 

@@ -1,30 +1,66 @@
 package io.pillarbox.spark.plan
 
-import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec, OnError}
+import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec, CallColumn, OnError}
+import io.pillarbox.spark.base.FailureReport
 import io.pillarbox.spark.keyed.KeyedErrors
 import org.apache.spark.sql.DataFrame
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, Cast, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.Project
-import org.apache.spark.sql.pillarbox.SparkAdapter
-import org.apache.spark.sql.types.{IntegerType, LongType, StringType, StructType}
+import org.apache.spark.sql.pillarbox.{RowExpressions, SparkAdapter}
+import org.apache.spark.sql.types._
 
 /** Makes the DataFrame that runs an async I/O operator over `df`. On the driver. */
 private[pillarbox] final class AsyncIOPlanner(df: DataFrame, spec: AsyncIOSpec) {
+  import AsyncIOPlanner._
+
   private val child = SparkAdapter.analyzedPlan(df)
   private val inputs = if (spec.inputs.isEmpty) child.output else columns(spec.inputs)
 
   def dataFrame(function: AsyncIOFunction): DataFrame = {
-    val node = AsyncIO(spec, function, inputs, keys, by, AsyncIOPlanner.results(spec), child)
+    val node = AsyncIO(spec, function, inputs, keys, by, results(spec), estimates, child)
     PillarboxStrategy.register(df.sparkSession, node)
     // Aliases give the new columns fresh ids where a query uses this DataFrame twice (a self-join).
-    val added = node.results.map(result => Alias(result, result.name)())
+    val added = node.results.map { result =>
+      Alias(result, result.name)(explicitMetadata = metadata.get(result.name))
+    }
     SparkAdapter.ofRows(df.sparkSession, Project(child.output ++ added, node))
+  }
+
+  /** What `pb.failed` and `pb.usage` read of the columns that are not the function's, by name. */
+  private def metadata: Map[String, Metadata] = {
+    val failed = new MetadataBuilder().putStringArray(Inputs, child.output.map(_.name).toArray).build()
+    val told = new MetadataBuilder().putString(Operator, spec.name)
+    val call = told.putStringArray(Units, spec.units.toArray).build()
+    Option.when(spec.onError == OnError.Column)(spec.errorColumn -> failed).toMap ++
+      spec.callColumn.map(_ -> call)
   }
 
   private def columns(names: Seq[String]): Seq[Attribute] = names.map(SparkAdapter.resolve(df, _))
 
   private def keys: Seq[Attribute] =
     if (!spec.isKeyed) Nil else if (spec.callKey.isEmpty) inputs else columns(spec.callKey)
+
+  private def estimates: Seq[Expression] = {
+    val expressions = new RowExpressions(df.sparkSession)
+    spec.limits.flatMap(_.estimateSql).map { text =>
+      try
+        expressions.resolve(Seq(text), child.output) match {
+          case Seq(one) if one.dataType.isInstanceOf[NumericType] => Cast(unaliased(one), DoubleType)
+          case Seq(one) => throw refused(text, s"the type ${one.dataType.sql}")
+          case several => throw refused(text, s"${several.size} columns")
+        }
+      catch { case problem: RowExpressions.Refused => throw refused(problem.text, problem.what) }
+    }
+  }
+
+  private def unaliased(named: Expression): Expression = named match {
+    case alias: Alias => alias.child
+    case other => other
+  }
+
+  private def refused(text: String, what: String) = new IllegalArgumentException(
+    FailureReport.of("ESTIMATE_EXPRESSION", spec.operator, "expression" -> text, "what" -> what).layout
+  )
 
   private def by: Seq[Attribute] = columns(spec.by).map { column =>
     if (!SparkAdapter.isBinaryStable(column.dataType))
@@ -35,6 +71,11 @@ private[pillarbox] final class AsyncIOPlanner(df: DataFrame, spec: AsyncIOSpec) 
 
 private[plan] object AsyncIOPlanner {
 
+  /** The names of metadata, which `python/src/pillarbox/_arrow/schema.py` has too. */
+  private val Inputs = "pillarbox.inputs"
+  private val Operator = "pillarbox.operator"
+  private val Units = "pillarbox.units"
+
   /** The struct that `on_error="column"` adds. */
   val ErrorType: StructType = new StructType()
     .add("kind", StringType)
@@ -43,14 +84,14 @@ private[plan] object AsyncIOPlanner {
     .add("elapsed_ms", LongType)
     .add("call_id", StringType)
 
-  /** Returns new columns for the results, with that of the error if there is one. */
+  /** Returns new columns for the results, with those of the error and of the call if there are any. */
   def results(spec: AsyncIOSpec): Seq[Attribute] = {
     val returned = spec.returns.map { field =>
       // A row whose call failed has nulls, unless it fails the task.
       AttributeReference(field.name, field.dataType, field.nullable || spec.onError != OnError.Raise)()
     }
-    if (spec.onError == OnError.Column)
-      returned :+ AttributeReference(spec.errorColumn, ErrorType)()
-    else returned
+    val failed =
+      Option.when(spec.onError == OnError.Column)(AttributeReference(spec.errorColumn, ErrorType)())
+    returned ++ failed ++ spec.callColumn.map(AttributeReference(_, CallColumn.Type)())
   }
 }

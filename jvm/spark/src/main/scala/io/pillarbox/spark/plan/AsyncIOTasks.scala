@@ -2,7 +2,7 @@ package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.async._
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSeq, BindReferences}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.pillarbox.{MicroBatch, SparkAdapter}
 
@@ -25,18 +25,21 @@ private object AsyncIOTasks {
     val conf = SparkAdapter.sqlConf(session)
     val context = session.sparkContext
     DriverEnd.serve(context)
+    NamedLimits.use(node.spec)
     AsyncIOTaskSpec(
       node.spec,
       node.function.ofCurrentJob,
       node.columns(rows),
       CallSite(
         scope,
-        CallIdentity.limitKey(node.spec, node.operatorId, context),
-        CallJournals.folder(node, session, batch)
+        CallIdentity.limitKeys(node.spec, node.operatorId, context),
+        CallJournals.folder(node, session, batch),
+        CallBudgets.open(node, session, batch)
       ),
       ArrowSettings(conf.sessionLocalTimeZone, conf.arrowUseLargeVarTypes, conf.arrowMaxRecordsPerBatch),
       ErrorText.of(conf),
-      metrics
+      metrics,
+      node.estimates.map(BindReferences.bindReference(_, AttributeSeq(rows)))
     )
   }
 }

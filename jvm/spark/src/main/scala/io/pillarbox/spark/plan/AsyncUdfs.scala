@@ -112,7 +112,16 @@ private final class UdfCall(udf: PythonUDF, declared: AsyncIOSpec, below: Logica
     }
     val computed = inputs.collect { case alias: Alias => alias }
     val child = if (computed.isEmpty) below else Project(below.output ++ computed, below)
-    AsyncIO(spec, function, inputs.map(_.toAttribute), keys(inputs), Nil, AsyncIOPlanner.results(spec), child)
+    AsyncIO(
+      spec,
+      function,
+      inputs.map(_.toAttribute),
+      keys(inputs),
+      Nil,
+      AsyncIOPlanner.results(spec),
+      Nil,
+      child
+    )
   }
 
   private def keys(inputs: Seq[NamedExpression]): Seq[Attribute] =

@@ -64,6 +64,19 @@ private object CallIdentity {
   }
 
   /**
+   * Names an operator in a streaming query, or in what its `foreachBatch` runs: alike in every run and in all
+   * micro-batches. All uses of one `async_udf` have one name.
+   */
+  def placeInQuery(node: AsyncIO, batch: Option[MicroBatch]): String = {
+    import node.{operatorId, spec}
+    if (spec.expression) spec.signature
+    else
+      batch
+        .flatMap(known => placeIn(known.plan, spec, operatorId))
+        .fold(operatorId)(place => s"${spec.signature}-$place")
+  }
+
+  /**
    * Returns the operator's name in the progress of a streaming query: its own, with a number behind those of
    * its name that come before it in the query. On the thread that plans a micro-batch.
    */
@@ -80,12 +93,16 @@ private object CallIdentity {
   }
 
   /**
-   * Returns the key by which an operator's limits are counted: all tasks of its call of `async_io` in an
-   * executor; else those of one streaming query with what its `foreachBatch` runs, or of one action of a
-   * batch.
+   * Returns the keys by which an operator's limits are counted: the limit's name; else all tasks of its call of
+   * `async_io` in an executor; or those of one streaming query with what its `foreachBatch` runs, or of one
+   * action of a batch.
    */
-  def limitKey(spec: AsyncIOSpec, operatorId: String, context: SparkContext): String =
-    if (!spec.limit.exists(_.scope == LimitScope.Query)) operatorId else s"$operatorId/${run(context)}"
+  def limitKeys(spec: AsyncIOSpec, operatorId: String, context: SparkContext): Seq[String] =
+    spec.limits.map { limit =>
+      val unit = if (limit.isOfUse) s"/${limit.unit}" else ""
+      val calls = if (limit.scope == LimitScope.Query) s"$operatorId/${run(context)}" else operatorId
+      limit.name.fold(calls)(NamedLimits.key) + unit
+    }
 
   /** Names the streaming query, or the action of a batch, that the calling thread works for; empty for none. */
   private def run(context: SparkContext): String =

@@ -67,10 +67,10 @@ private[pillarbox] final case class CarryOverExec(
     AsyncIOMetrics.create(
       sparkContext,
       node.spec.units
-    ) - AsyncIOMetrics.OutputRows - AsyncIOMetrics.InFlight - CarryMetrics.JournalHits -
-      CarryMetrics.ConcurrencyNow
+    ) -- metricDescriptions.map(_._1) - AsyncIOMetrics.OutputRows - AsyncIOMetrics.InFlight
 
-  override protected def metricDescriptions: Seq[(String, String)] = CarryMetrics.descriptions
+  override protected def metricDescriptions: Seq[(String, String)] =
+    CarryMetrics.descriptions ++ node.spec.units.map(unit => AsyncIOMetrics.usage(unit) -> s"$unit used")
 
   override protected def withStream(stream: StreamInfo): SparkPlan =
     copy(stream = stream.copy(state = stream.state.map(info => info.copy(numPartitions = slotsOf(info)))))

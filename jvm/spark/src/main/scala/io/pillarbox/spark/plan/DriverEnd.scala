@@ -1,7 +1,7 @@
 package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.async.carry.CarryLedger
-import io.pillarbox.spark.async.{CallProgress, LeaseLedgers}
+import io.pillarbox.spark.async.{BudgetLedgers, CallBills, CallProgress, LeaseLedgers}
 import io.pillarbox.spark.task.FirstFailures
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.pillarbox.{DriverMessages, PythonDriver}
@@ -18,5 +18,13 @@ private[plan] object DriverEnd {
 
   /** Receives messages from now on. Before tasks are made. */
   def serve(context: SparkContext): Unit =
-    DriverMessages.serve(context, CarryLedger, LeaseLedgers, failures, CallProgress)
+    DriverMessages.serve(
+      context,
+      CarryLedger,
+      LeaseLedgers,
+      BudgetLedgers,
+      failures,
+      CallProgress,
+      CallBills.ofDriver
+    )
 }

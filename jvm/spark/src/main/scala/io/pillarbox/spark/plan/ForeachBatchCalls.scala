@@ -1,6 +1,6 @@
 package io.pillarbox.spark.plan
 
-import java.util.concurrent.ConcurrentHashMap
+import java.util.{LinkedHashMap, Map => JMap}
 
 import scala.collection.mutable
 
@@ -27,8 +27,12 @@ private object ForeachBatchCalls {
     }
   }
 
-  /** The last micro-batch of each query. */
-  private val current = new ConcurrentHashMap[String, Numbers]
+  private final val MostQueries = 1000
+
+  /** The last micro-batch of each query that had one lately. */
+  private val current = new LinkedHashMap[String, Numbers](16, 0.75f, true) {
+    override def removeEldestEntry(eldest: JMap.Entry[String, Numbers]): Boolean = size > MostQueries
+  }
 
   /** Returns the number of the call that `node` makes. On the thread that runs it. */
   def number(node: AsyncIO, batch: ForeachBatch, context: SparkContext): Int = {
@@ -39,10 +43,12 @@ private object ForeachBatchCalls {
       .flatMap(_.collectWithSubqueries {
         case other: AsyncIO if other.spec.signature == signature => other.results.head.exprId
       })
-    val numbers = current.compute(
-      batch.query,
-      (_, last) => if (last != null && last.batch == batch) last else new Numbers(batch)
-    )
+    val numbers = current.synchronized {
+      current.compute(
+        batch.query,
+        (_, last) => if (last != null && last.batch == batch) last else new Numbers(batch)
+      )
+    }
     numbers.of(signature, node.results.head.exprId, inPlan)
   }
 }

@@ -35,7 +35,7 @@ private[pillarbox] final case class KeyedProcessExec(
 
   /** Spark's own would come for any form, with a second "number of output rows" that nobody counts. */
   override protected val pythonMetrics: Map[String, SQLMetric] =
-    KeyedMetrics.ofPython(node.factory, sparkContext)
+    KeyedMetrics.ofPython(node.factory, sparkContext) ++ KeyedMetrics.ofTimers(sparkContext)
 
   override def keyExpressions: Seq[Attribute] = keys
 

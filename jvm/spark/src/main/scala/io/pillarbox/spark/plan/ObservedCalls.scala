@@ -23,7 +23,8 @@ private[plan] final class ObservedCalls(
   /** The figures of the last micro-batch that ran. On the driver. */
   override def collectedMetrics: Row = {
     val sums = child.collectFirst { case calls: AsyncIOExec => calls.metrics }.get
-    val values = AsyncIOMetrics.InProgress.map { case (_, metric) => sums(metric).value }
+    val metricOf = AsyncIOMetrics.InProgress.toMap
+    val values = figures.map(figure => sums(metricOf.getOrElse(figure.name, figure.name)).value)
     new GenericRowWithSchema(values.toArray, metricsSchema)
   }
 
@@ -36,9 +37,10 @@ private[plan] final class ObservedCalls(
 }
 
 private[plan] object ObservedCalls {
-  def apply(name: String, child: SparkPlan): ObservedCalls = {
+  def apply(name: String, child: AsyncIOExec): ObservedCalls = {
     // Literals, of which the node's class asks only names and types.
-    val figures = AsyncIOMetrics.InProgress.map { case (figure, _) => Alias(Literal(0L), figure)() }
+    val names = AsyncIOMetrics.InProgress.map(_._1) ++ child.node.spec.units.map(AsyncIOMetrics.usage)
+    val figures = names.map(figure => Alias(Literal(0L), figure)())
     new ObservedCalls(name, figures, child)
   }
 }

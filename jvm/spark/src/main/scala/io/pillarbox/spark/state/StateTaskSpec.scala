@@ -26,6 +26,8 @@ private[pillarbox] object StateTaskSpec {
   val CommitBytes = "commitBytes"
   val FileBytes = "stateFileBytes"
   val BackendReused = "numBackendsReused"
+  val NextEventTimer = "nextEventTimer"
+  val NextProcessingTimer = "nextProcessingTimer"
 
   /** The names of the metrics of state, besides those of every stateful operator of Spark. */
   val metricDescriptions: Seq[(String, String)] = Seq(

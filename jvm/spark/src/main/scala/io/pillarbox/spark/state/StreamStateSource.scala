@@ -76,9 +76,17 @@ private[pillarbox] final class StreamStateSource(
     count(StateTaskSpec.FileBytes, metrics.fileBytes)
     count("numStateStoreInstances", 1)
     versioned.show(task.operator, metrics.entries)
-    commits.committed(number, next, versioned.state.dueTimes)
+    val due = versioned.state.dueTimes
+    show(StateTaskSpec.NextEventTimer, due.eventTime, task.watermark)
+    show(StateTaskSpec.NextProcessingTimer, due.processingTime, task.batchTime)
+    commits.committed(number, next, due)
     checkIn()
   }
+
+  /** Shows how long it is to a timer, if there is one. */
+  private def show(metric: String, due: Long, now: Long): Unit =
+    if (due != Long.MaxValue && now != Long.MinValue)
+      task.metrics.get(metric).foreach(_.set(math.max(0L, due - now)))
 
   private def checkIn(): Unit = {
     val takeSnapshot = versioned.deltas >= settings.snapshotEvery

@@ -69,6 +69,25 @@ private[pillarbox] object FirstFailures {
     head + cut(told, LongestMessage) + (if (lines.isEmpty) "" else "\n" + last(lines, LongestTrace))
   }
 
+  /**
+   * The line for calls without an answer for long. `python/src/pillarbox/_async/failed_calls.py` makes the
+   * same, and `tests/golden/long_calls.json` has cases for both.
+   *
+   * @param row the oldest call's
+   * @param more the number of others
+   */
+  def longCalls(
+      operator: String,
+      id: String,
+      attempt: Int,
+      row: String,
+      seconds: Long,
+      more: Int
+  ): String = {
+    val others = if (more == 0) "" else s"; $more more have none for a minute"
+    s"$operator: the call $id, attempt $attempt for the row ($row), has no answer for $seconds s$others"
+  }
+
   private def summary(operator: String, counts: Seq[(String, Long)]): String = {
     val all = counts.map(_._2).sum
     val kinds = counts.sortBy(-_._2).map { case (kind, rows) => s"$rows $kind" }

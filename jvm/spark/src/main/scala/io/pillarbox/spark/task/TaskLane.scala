@@ -78,7 +78,8 @@ private[pillarbox] final class TaskLane private[task] (
 
   private def checkNotEnded(): Unit = if (hasEnded || isClosed) throw new TaskKilledException(TaskLane.Ended)
 
-  private def takeOver(): Unit = {
+  /** The hook does not run for the thread that has the lane: it may have given away what the hook takes. */
+  private def takeOver(): Unit = if (!mailbox.isMailboxThread) {
     mailbox.takeOver()
     handOver.run()
   }

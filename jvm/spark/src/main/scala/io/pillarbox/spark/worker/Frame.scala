@@ -31,6 +31,7 @@ private[pillarbox] object Frame {
   val Results: Byte = 'R'
   val Failures: Byte = 'F'
   val Usage: Byte = 'S'
+  val Told: Byte = 'L'
   val Fatal: Byte = 'T'
   // Both ways
 

@@ -15,10 +15,13 @@ import org.apache.spark.ui.SparkUI
 import org.apache.spark.util.JsonProtocol
 import org.apache.spark.util.kvstore.InMemoryStore
 import org.apache.spark.{TaskKilled, TaskState}
+import org.scalatest.concurrent.Eventually
 import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.time.{Seconds, Span}
 
 /** The figures of operators in Spark's UI, live and from an event log. */
-class OperatorsTabSuite extends AnyFunSuite with KeyedFixture {
+class OperatorsTabSuite extends AnyFunSuite with KeyedFixture with Eventually {
+  override implicit val patienceConfig: PatienceConfig = PatienceConfig(Span(60, Seconds))
 
   test("calls are counted by partition, live and when the event log is read again") {
     val watched = new Watched
@@ -56,9 +59,35 @@ class OperatorsTabSuite extends AnyFunSuite with KeyedFixture {
     assert(operator.valuesOf("number of output rows").sum == 6)
     val known = operator.metrics.toSet ++ metricsOfCarryOver + "time to run Python workers"
     assert(Column.OfKeyed.flatMap(_.metrics).filterNot(known).isEmpty)
-    assert(OperatorsListener.Levels.filterNot(known + "calls in flight").isEmpty)
+    assert(OperatorsListener.Levels.filterNot(known ++ Seq("calls in flight", "calls waiting")).isEmpty)
     assert(operator.valuesOf("number of total state rows").sum == entries && entries > 0)
     assert(shown(watched.again.only) == shown(operator))
+  }
+
+  test("the time to the next timer is the least of all partitions, and none once there is no timer") {
+    def timesWith(ms: Long, fired: Int): OperatorFigures = {
+      val watched = new Watched
+      withFolder { folder =>
+        val stream = new Stream(folder)
+        val spec = Spec(options = Map("clock" -> ms.toString))
+        watched.during(stream.running(process(stream.input, spec)) { query =>
+          stream.add(Event("a", 1, 1000), Event("b", 1, 1000))
+          query.processAllAvailable()
+          eventually {
+            val operators = query.recentProgress.flatMap(_.stateOperators)
+            assert(operators.map(_.customMetrics.get("numProcessingTimersFired").longValue).sum == fired)
+          }
+        })
+      }
+      watched.only
+    }
+    val later = timesWith(3600000L, fired = 0)
+    val column = Column.OfKeyed.find(_.title == "Next processing timer after").get
+    assert(later.valuesOf(column.metrics.head).toSeq.distinct == Seq(3600000L))
+    assert(column.of(later) == "1.0 h")
+    assert(later.valuesOf("time to the next event-time timer").isEmpty)
+    val gone = timesWith(1L, fired = 2)
+    assert(gone.valuesOf(column.metrics.head).isEmpty && column.of(gone) == "")
   }
 
   test("a running task's figures come with heartbeats, and are replaced by those at its end") {

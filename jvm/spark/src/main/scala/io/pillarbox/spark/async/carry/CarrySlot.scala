@@ -101,6 +101,8 @@ private[carry] final class CarrySlot(
   def publish(sql: Map[String, SQLMetric]): Unit = {
     val before = published
     async.failed.publish()
+    async.bill.report()
+    async.countBreakers()
     published = TaskMetrics.publish(sql, async.metrics, action.processor.mailbox.metrics, before)
     CarryMetrics.counts.foreach { case (name, metric) =>
       sql(name) += published(metric) - before.getOrElse(metric, 0L)
@@ -143,7 +145,7 @@ private[carry] final class CarrySlot(
 
   private def run(): Unit = {
     try {
-      operator.open()
+      async.open(() => ())
       operator.restore(start.notAfter(clock.nowMs).elements)
       opened.complete(null)
       action.processor.runMailboxLoop()

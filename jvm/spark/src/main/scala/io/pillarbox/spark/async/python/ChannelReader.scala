@@ -31,6 +31,9 @@ private[python] final class ChannelReader(
     case Frame.Usage =>
       usage(frame)
       true
+    case Frame.Told =>
+      told(frame)
+      true
     case Frame.End =>
       onEnd(frame)
       false
@@ -46,6 +49,15 @@ private[python] final class ChannelReader(
     }
   }
 
+  private def told(frame: Frame): Unit = {
+    val n = frame.body.getInt
+    (0 until n).foreach { _ =>
+      import frame.body.{getDouble, getInt, getLong}
+      val (id, attempt, unit) = (getLong, getInt, getInt)
+      function.onTold(id, attempt, unit, remaining = getDouble, resetS = getDouble)
+    }
+  }
+
   private def failures(frame: Frame): Unit = {
     val n = frame.body.getInt
     var i = 0
@@ -54,19 +66,29 @@ private[python] final class ChannelReader(
       val attempt = frame.body.getInt
       val flags = frame.body.get()
       val retryAfter = frame.body.getLong
-      function.onFailure(id, attempt, ChannelReader.failure(frame, flags.toInt, retryAfter))
+      function.addFailure(id, attempt, ChannelReader.failure(frame, flags.toInt, retryAfter))
       i += 1
     }
+    function.handOver()
   }
 }
 
 private[python] object ChannelReader {
   private final val Retryable = 1
   private final val Overload = 4
+  private final val PausesLimit = 8
 
   private def failure(frame: Frame, flags: Int, retryAfterMs: Long): PythonCallException = {
     val (kind, text, traceback) = (frame.readText(), frame.readText(), frame.readText())
-    if (retryAfterMs >= 0) new PythonRetryAfterException(kind, text, traceback, retryAfterMs)
+    if (retryAfterMs >= 0)
+      new PythonRetryAfterException(
+        kind,
+        text,
+        traceback,
+        retryAfterMs,
+        (flags & Retryable) != 0,
+        (flags & PausesLimit) != 0
+      )
     else
       new PythonCallException(kind, text, traceback, (flags & Retryable) != 0, (flags & Overload) != 0)
   }

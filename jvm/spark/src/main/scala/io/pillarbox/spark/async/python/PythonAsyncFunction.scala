@@ -4,6 +4,7 @@ import java.util.concurrent.ConcurrentHashMap
 import java.util.{ArrayList => JArrayList, Arrays, List => JList}
 
 import io.pillarbox.api.{OpenContext, ResultFuture}
+import io.pillarbox.async.gate.Told
 import io.pillarbox.async.{BatchAsyncFunction, CompletionBatch, ElementFuture, LookAheadFunction}
 import org.apache.spark.sql.catalyst.InternalRow
 
@@ -106,11 +107,34 @@ private[pillarbox] final class PythonAsyncFunction(
     if (future != null && future.attempt == attempt) future.reportUsage(units(unit), amount)
   }
 
+  /**
+   * Takes what the service said of a limit in an attempt, before its answer. Reader thread.
+   *
+   * @param unit the number of the unit, -1 for calls, -2 if all limits are to wait
+   */
+  def onTold(elementId: Long, attempt: Int, unit: Int, remaining: Double, resetS: Double): Unit = {
+    val future = pending.get(elementId)
+    if (future != null && future.attempt == attempt) {
+      val nanos = (resetS * 1e9).toLong
+      if (unit == PythonAsyncFunction.Pause) ElementFuture.of(future).pauseLimits(nanos)
+      else ElementFuture.of(future).told(unit, Told(remaining, nanos))
+    }
+  }
+
   /** Takes the failure of one call. Any thread. */
   def onFailure(elementId: Long, attempt: Int, failure: PythonCallException): Unit = {
     val future = take(elementId, attempt)
     if (future != null) future.completeExceptionally(failure)
   }
+
+  /** Takes the failure of one call of several, which go on together with `handOver`. Reader thread. */
+  def addFailure(elementId: Long, attempt: Int, failure: PythonCallException): Unit = {
+    val future = take(elementId, attempt)
+    if (future != null) batch.completeExceptionally(future, failure)
+  }
+
+  /** Ends a frame of failures. Reader thread. */
+  def handOver(): Unit = batch.flush()
 
   /** Takes the reason why the worker can't go on, which is the last that comes. Any thread. */
   def onFatal(cause: Throwable): Unit = fatal(cause)
@@ -120,4 +144,10 @@ private[pillarbox] final class PythonAsyncFunction(
     val future = pending.get(elementId)
     if (future != null && future.attempt == attempt && pending.remove(elementId, future)) future else null
   }
+}
+
+private object PythonAsyncFunction {
+
+  /** The unit of what is said of all limits. */
+  private final val Pause = -2
 }

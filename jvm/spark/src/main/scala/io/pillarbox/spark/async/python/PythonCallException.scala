@@ -37,11 +37,14 @@ private[pillarbox] object PythonCallException {
  * A failed call whose exception says when to try again.
  *
  * @param retryAfterMs the time after which to try again in ms, at least 0
+ * @param all true if all calls under the operator's limits are to wait
  */
 private[pillarbox] final class PythonRetryAfterException(
     kind: String,
     text: String,
     traceback: String,
-    val retryAfterMs: Long
-) extends PythonCallException(kind, text, traceback, retryable = true)
+    val retryAfterMs: Long,
+    retryable: Boolean = true,
+    override val all: Boolean = false
+) extends PythonCallException(kind, text, traceback, retryable)
     with RetryAfter

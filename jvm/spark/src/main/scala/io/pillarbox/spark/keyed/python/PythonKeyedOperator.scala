@@ -15,7 +15,7 @@ import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
-import org.apache.spark.sql.pillarbox.{DriverMessages, SparkAdapter, UserFunction}
+import org.apache.spark.sql.pillarbox.{SparkAdapter, UserFunction}
 import org.apache.spark.sql.types.StructType
 
 /**
@@ -62,8 +62,7 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     val rowSchema = functionSchema
     view = SparkAdapter.view(inputSchema, columnsOfFunction)
     wordOrdinal = if (context.isBatch) -1 else context.task.wordOrdinal
-    failed =
-      new FailedCalls(DriverMessages.runOf(context.taskContext), FailureReport.keyed(context.spec.name))
+    failed = FailedCalls.of(context.taskContext, FailureReport.keyed(context.spec.name))
     worker = new KeyedWorker(factory.function, context.taskContext, context.count, failed)
     results = new ArrowBatchReader(arrow(context.spec.functionOutput))
     toResult = UnsafeProjection.create(context.spec.functionOutput)

@@ -4,6 +4,7 @@ import java.util.concurrent.ConcurrentHashMap
 
 import scala.concurrent.{ExecutionContext, Future}
 import scala.jdk.CollectionConverters._
+import scala.reflect.ClassTag
 import scala.util.control.NonFatal
 import scala.util.{Failure, Success}
 
@@ -31,9 +32,13 @@ object DriverMessages {
   private final val Close = "close"
   private final val Here = "here"
   private final val Lend = "lend"
+  private final val Spend = "spend"
   private final val First = "first"
   private final val Failed = "failed"
   private final val Report = "report"
+  private final val Bill = "bill"
+  private final val Ended = "ended"
+  private final val Settle = "settle"
 
   /** The beginning of the tag of an action whose calls are watched; the whole tag names the progress. */
   private final val Tag = "pillarbox-progress-"
@@ -46,18 +51,25 @@ object DriverMessages {
       context: SparkContext,
       listener: Listener,
       lender: Lender,
+      spender: Spender,
       failures: Failures,
-      watcher: Watcher
+      watcher: Watcher,
+      biller: Biller
   ): Unit = synchronized {
     val env = SparkEnv.get
     if (served ne env) {
       served = env
       executors.clear()
-      env.rpcEnv.setupEndpoint(Driver, new DriverEndpoint(env.rpcEnv, listener, lender, failures, watcher))
+      spender.applicationBegins()
+      val endpoint = new DriverEndpoint(env.rpcEnv, listener, lender, spender, failures, watcher, biller)
+      env.rpcEnv.setupEndpoint(Driver, endpoint)
       context.addSparkListener(new SparkListener {
         override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
-          case end: SparkListenerSQLExecutionEnd => failures.ended(end.executionId.toString)
-          case end: QueryTerminatedEvent => failures.ended(end.id.toString)
+          // A message, to be read behind those of the run's tasks.
+          case end: SparkListenerSQLExecutionEnd => tell((Ended, end.executionId.toString))
+          case end: QueryTerminatedEvent =>
+            tell((Ended, end.id.toString))
+            spender.ended(end.runId.toString)
           case _ => ()
         }
         override def onStageCompleted(stage: SparkListenerStageCompleted): Unit =
@@ -111,6 +123,13 @@ object DriverMessages {
       .orElse(Option(task.getLocalProperty(SQLExecution.EXECUTION_ROOT_ID_KEY)))
       .getOrElse("")
 
+  /** Names the same, another one for each start of a streaming query, in all applications. */
+  def startOf(task: TaskContext): String = {
+    val group = task.getLocalProperty("spark.jobGroup.id")
+    val application = Option(SparkEnv.get).fold("")(_.conf.get("spark.app.id", ""))
+    s"$application ${runOf(task)} $group"
+  }
+
   /** Reports the first failure of its kind in a task. On an executor. Any thread. */
   def firstFailure(run: String, operator: String, kind: String, text: String): Unit =
     tell((First, run, operator, kind, text))
@@ -134,6 +153,21 @@ object DriverMessages {
   def report(progress: String, operator: String, figures: Array[Long]): Unit =
     tell((Report, progress, operator, figures))
 
+  /**
+   * Reports what the calls of a task have cost so far, before its end is reported. Any thread.
+   *
+   * @param about the run, the operator's id and name, and the reporter's own
+   * @param isDone true if it is the reporter's last
+   */
+  def bill(about: Array[String], amounts: Array[Double], units: Array[String], isDone: Boolean): Unit =
+    tell((Bill, about, amounts, units, isDone))
+
+  /** Waits until the driver has read what tasks have told that have ended. On the driver. */
+  def settle(): Unit = {
+    val env = SparkEnv.get
+    if (env != null && synchronized(served eq env)) driverIn(env).askSync[Boolean](Settle): Unit
+  }
+
   private def tell(message: Product): Unit =
     try driverIn(SparkEnv.get).send(message)
     catch { case NonFatal(e) => log.warn(s"The driver was not told $message", e) }
@@ -145,15 +179,25 @@ object DriverMessages {
    * Reports the use of a limit to the driver's lender. The answer comes on a thread of Spark's RPC, or never.
    * On an executor. Any thread; does not block.
    */
-  def lend(key: String, process: String, report: Array[Long])(answer: Array[Long] => Unit): Unit = {
+  def lend(key: String, process: String, report: Array[Long])(answer: Array[Long] => Unit): Unit =
+    ask[Array[Long]]((Lend, key, process, report))(grant => if (grant.nonEmpty) answer(grant))
+
+  /**
+   * Reports to the driver what of a budget was spent. The answer comes on a thread of Spark's RPC, or never.
+   * On an executor. Any thread; does not block.
+   */
+  def spend(key: String, process: String, report: Array[Double])(answer: Array[Double] => Unit): Unit =
+    ask[Array[Double]]((Spend, key, process, report))(grant => if (grant.nonEmpty) answer(grant))
+
+  private def ask[A: ClassTag](message: Product)(answer: A => Unit): Unit = {
     implicit val here: ExecutionContext = ExecutionContext.parasitic
     val env = SparkEnv.get
     if (env != null)
       try
         lenderIn(env)
-          .flatMap(_.ask[Array[Long]]((Lend, key, process, report)))
+          .flatMap(_.ask[A](message))
           .onComplete {
-            case Success(grant) => if (grant.nonEmpty) answer(grant)
+            case Success(grant) => answer(grant)
             case Failure(e) =>
               log.debug("The driver can't be asked for its leave to call", e)
               forgetLender()
@@ -187,6 +231,19 @@ object DriverMessages {
     def lend(key: String, process: String, report: Array[Long]): Array[Long]
   }
 
+  /** Keeps the books of budgets on the driver. */
+  trait Spender {
+
+    /** Answers a process that spends, now or later; empty for no answer. On Spark's RPC. Must not block. */
+    def spend(key: String, process: String, report: Array[Double])(reply: Array[Double] => Unit): Unit
+
+    /** Another SparkContext has begun. */
+    def applicationBegins(): Unit
+
+    /** A run of a streaming query has ended. On a thread of Spark's listeners. */
+    def ended(run: String): Unit
+  }
+
   /** Takes note of failed calls on the driver, on threads of Spark's. Must not block. */
   trait Failures {
 
@@ -208,12 +265,24 @@ object DriverMessages {
     def onStageEnd(stage: Long): Unit
   }
 
+  /** Takes what calls cost. On the driver, on threads of Spark's. Must not block. */
+  trait Biller {
+
+    /** Takes the amounts of a task so far; see `bill`. */
+    def onBill(about: Array[String], amounts: Array[Double], units: Array[String], isDone: Boolean): Unit
+
+    /** An action or a streaming query has ended. */
+    def ended(run: String): Unit
+  }
+
   private final class DriverEndpoint(
       override val rpcEnv: RpcEnv,
       listener: Listener,
       lender: Lender,
+      spender: Spender,
       failures: Failures,
-      watcher: Watcher
+      watcher: Watcher,
+      biller: Biller
   ) extends ThreadSafeRpcEndpoint {
     override def receive: PartialFunction[Any, Unit] = {
       case (Wake, key: String, version: Long) => listener.onWake(key, version)
@@ -225,11 +294,19 @@ object DriverMessages {
         failures.failed(run, operator, kinds.zip(rows).toSeq)
       case (Report, progress: String, operator: String, figures: Array[Long]) =>
         watcher.onReport(progress, operator, figures)
+      case (Bill, about: Array[String], amounts: Array[Double], units: Array[String], isDone: Boolean) =>
+        biller.onBill(about, amounts, units, isDone)
+      case (Ended, run: String) =>
+        failures.ended(run)
+        biller.ended(run)
     }
 
     override def receiveAndReply(context: RpcCallContext): PartialFunction[Any, Unit] = {
       case (Lend, key: String, process: String, report: Array[Long]) =>
         context.reply(lender.lend(key, process, report))
+      case (Spend, key: String, process: String, report: Array[Double]) =>
+        spender.spend(key, process, report)(context.reply(_))
+      case Settle => context.reply(true)
     }
   }
 

@@ -2,7 +2,7 @@ package org.apache.spark.sql.pillarbox
 
 import java.io.{BufferedOutputStream, IOException, OutputStream}
 import java.nio.file.attribute.BasicFileAttributes
-import java.nio.file.{FileVisitResult, Files, NoSuchFileException, Path, SimpleFileVisitor}
+import java.nio.file.{FileVisitResult, Files, NoSuchFileException, Path, Paths, SimpleFileVisitor}
 
 import scala.util.Using
 
@@ -46,7 +46,10 @@ object LocalFolders {
 
   /** Makes a new, empty folder. */
   def create(purpose: String): LocalFolder =
-    new LocalFolder(Utils.createTempDir(Utils.getLocalDir(SparkEnv.get.conf), s"pillarbox-$purpose").toPath)
+    new LocalFolder(Utils.createTempDir(root.toString, s"pillarbox-$purpose").toPath)
+
+  /** One of the folders that Spark has there for this process. */
+  def root: Path = Paths.get(Utils.getLocalDir(SparkEnv.get.conf))
 
   def write(file: Path)(content: OutputStream => Unit): Unit =
     Using.resource(new BufferedOutputStream(Files.newOutputStream(file), 1 << 16))(content)

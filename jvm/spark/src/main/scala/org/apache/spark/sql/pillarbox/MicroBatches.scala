@@ -24,6 +24,14 @@ final case class MicroBatch(query: String, number: Long, plan: LogicalPlan, chec
  */
 final case class ForeachBatch(query: String, number: Long, execution: String)
 
+/**
+ * A streaming query that runs.
+ *
+ * @param run the run, from a start of the query to its end
+ * @param checkpoint the query's folder
+ */
+final case class RunningQuery(id: String, run: String, checkpoint: Path)
+
 /** Finds the micro-batch of a thread. Written for Spark 4.2. */
 object MicroBatches {
 
@@ -73,8 +81,7 @@ object MicroBatches {
     for {
       query <- Option(context.getLocalProperty(StreamExecution.QUERY_ID_KEY))
       batch <- Option(context.getLocalProperty(MicroBatchExecution.BATCH_ID_KEY))
-      active = SparkAdapter.classicOf(session).sharedState.activeStreamingQueries
-      execution <- Option(active.get(UUID.fromString(query)))
+      execution <- active(session, query)
     } yield MicroBatch(
       query,
       batch.toLong,
@@ -82,4 +89,17 @@ object MicroBatches {
       new Path(execution.resolvedCheckpointRoot)
     )
   }
+
+  private def active(session: SparkSession, query: String): Option[StreamExecution] =
+    Option(SparkAdapter.classicOf(session).sharedState.activeStreamingQueries.get(UUID.fromString(query)))
+
+  /** The streaming query that the calling thread of the driver works for, also in its `foreachBatch`. */
+  def runningQuery(session: SparkSession): Option[RunningQuery] =
+    query(session.sparkContext).flatMap(active(session, _)).map { execution =>
+      RunningQuery(
+        execution.id.toString,
+        execution.runId.toString,
+        new Path(execution.resolvedCheckpointRoot)
+      )
+    }
 }

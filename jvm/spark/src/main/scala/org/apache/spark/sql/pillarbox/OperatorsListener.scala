@@ -127,6 +127,7 @@ private[spark] final class OperatorsListener(store: ElementTrackingStore, isLive
     if (operator.execution != node.execution.number) {
       operator.execution = node.execution.number
       operator.runs += 1
+      operator.forgetTimers()
     }
     operator
   }
@@ -172,6 +173,7 @@ private object OperatorsListener {
   /** The metrics of which the last value counts, not the sum over micro-batches. */
   val Levels: Set[String] = Set(
     "calls in flight",
+    "calls waiting",
     "number of total state rows",
     "memory used by state",
     "bytes of state in local files",
@@ -180,6 +182,9 @@ private object OperatorsListener {
     "number of results that the next micro-batch emits",
     "number of calls that the limit allows at a time"
   )
+
+  /** The times to the next timers, of which the least counts. */
+  val Timers: Set[String] = Set("time to the next event-time timer", "time to the next processing-time timer")
 
   private final class Execution(val number: Long) {
     var nodes: Seq[SparkPlanInfo] = Nil
@@ -225,9 +230,15 @@ private object OperatorsListener {
       set(values, place, before + value)
     }
 
+    /** A micro-batch after which there is no timer has no time to the next one. */
+    def forgetTimers(): Unit = for {
+      place <- metrics.indices if Timers(metrics(place)._1)
+      values <- ended.values if place < values.length
+    } values(place) = -1L
+
     private def isLevel(place: Int): Boolean = {
       val (name, kind) = metrics(place)
-      kind == "average" || Levels(name)
+      kind == "average" || Levels(name) || Timers(name)
     }
 
     /** Returns the array, or a longer copy if it is too short. */

@@ -121,13 +121,16 @@ private final class PartitionsPage(tab: OperatorsTab, store: KVStore) extends We
 /** A column of both tables, made of the first of these metrics that the operator has. */
 private final case class Column(title: String, metrics: String*) {
 
-  /** The figure over the partitions: their sum, or their mean where the metric is an average. */
+  /** The figure over the partitions: their sum, or their mean or most where the metric is an average. */
   def of(operator: OperatorFigures): String =
     metrics.find(operator.metrics.contains(_)).fold("") { metric =>
       val values = operator.valuesOf(metric)
       operator.typeOf(metric) match {
         case "average" if values.isEmpty => ""
+        case "average" if Column.Most(metric) => f"${values.foldLeft(0L)(math.max) / 10}%,d"
         case "average" => f"${values.sum / 10.0 / values.length}%.1f"
+        case "timing" if OperatorsListener.Timers(metric) =>
+          values.minOption.fold("")(UIUtils.formatDuration(_))
         case "timing" => UIUtils.formatDuration(values.sum)
         case "nsTiming" => UIUtils.formatDuration(values.sum / 1000000L)
         case "size" => Utils.bytesToString(values.sum)
@@ -139,18 +142,26 @@ private final case class Column(title: String, metrics: String*) {
 private object Column {
   private val Rows = Column("Rows out", "number of output rows")
 
+  /** Of these averages the largest is shown. */
+  private val Most = Set("calls in flight, most in a task", "oldest call in flight (ms)")
+
   val OfCalls: Seq[Column] = Seq(
     Rows,
     Column("Calls", "calls"),
     Column("Retries", "retries"),
     Column("Timeouts", "timeouts"),
     Column("Errors", "errors"),
+    Column("Rate-limited", "rate-limited", "number of calls that the service refused"),
+    Column("Shared", "shared", "number of rows that shared the call of another"),
     Column("From the journal", "answers from the journal", "number of answers from the journal"),
     Column("In flight", "calls in flight", "number of calls in flight at the end of the micro-batch"),
+    Column("Waiting", "calls waiting"),
     Column("Most in flight in a task", "calls in flight, most in a task"),
+    Column("Oldest call (ms)", "oldest call in flight (ms)"),
     Column("Latency mean (ms)", "call latency mean (ms)"),
     Column("Latency p99 (ms)", "call latency p99 (ms)"),
-    Column("Waited for capacity", "time waiting for capacity")
+    Column("Waited for capacity", "time waiting for capacity"),
+    Column("Waited for limits", "time waiting for limits")
   )
 
   val OfKeyed: Seq[Column] = Seq(
@@ -160,6 +171,8 @@ private object Column {
     Column("Late rows dropped", "number of rows which are dropped by watermark"),
     Column("Event timers fired", "number of event-time timers fired"),
     Column("Processing timers fired", "number of processing-time timers fired"),
+    Column("Next event timer after", "time to the next event-time timer"),
+    Column("Next processing timer after", "time to the next processing-time timer"),
     Column("Time in Python", "time to run Python workers"),
     Column("Time to commit", "time to commit changes"),
     Column("Bytes committed", "bytes written by commits"),

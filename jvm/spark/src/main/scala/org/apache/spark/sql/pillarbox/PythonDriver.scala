@@ -27,14 +27,16 @@ object PythonDriver {
     case _ => ()
   }
 
-  /** Adds a text, without waiting, if anybody listens. Any thread. */
-  def say(text: String): Unit = listens.foreach { case (server, accumulator) =>
-    CompletableFuture.runAsync { () =>
+  private var said: CompletableFuture[Void] = CompletableFuture.completedFuture(null)
+
+  /** Adds a text, without waiting, behind all earlier ones, if anybody listens. Any thread. */
+  def say(text: String): Unit = synchronized(listens.foreach { case (server, accumulator) =>
+    said = said.thenRunAsync { () =>
       try {
         val update = server.copyAndReset()
         update.add(new Pickler().dumps(Array[Any](accumulator, java.util.List.of(text))))
         server.merge(update)
       } catch { case NonFatal(e) => log.debug("Python was not told", e) }
-    }: Unit
-  }
+    }
+  })
 }

@@ -13,6 +13,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, RepartitionByEx
 import org.apache.spark.sql.catalyst.util.{QuotingUtils, UnsafeRowUtils}
 import org.apache.spark.sql.catalyst.{InternalRow, ProjectingInternalRow}
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.sources.BaseRelation
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.util.ArrowUtils
 import org.apache.spark.sql.{DataFrame, ExperimentalMethods, SparkSession, classic}
@@ -24,6 +25,10 @@ object SparkAdapter {
   /** Returns a DataFrame over `plan`, analysed at once, so that errors point to the user's call. */
   def ofRows(session: SparkSession, plan: LogicalPlan): DataFrame =
     classic.Dataset.ofRows(classicOf(session), plan)
+
+  /** Returns a DataFrame over a relation. */
+  def ofRelation(session: SparkSession, relation: BaseRelation): DataFrame =
+    classicOf(session).baseRelationToDataFrame(relation)
 
   /** True on the thread of a streaming query, which has a session of its own for its micro-batches. */
   def isOfQuery(session: SparkSession): Boolean =

@@ -1,0 +1,84 @@
+package io.pillarbox.async
+
+import java.util
+import java.util.concurrent.RejectedExecutionException
+
+import io.pillarbox.api.AsyncTimeoutException
+import io.pillarbox.async.budget.{BudgetExceeded, BudgetExceededException, BudgetPart}
+
+/**
+ * Charges a budget with each attempt, and fails calls once it is spent. Calls wait here, in order, while the
+ * budget's ledger is asked. Mailbox thread only.
+ */
+private[async] final class Budgets[IN, OUT](way: CallWay[IN, OUT], part: BudgetPart) extends Stage[IN, OUT] {
+  private val line = new util.ArrayDeque[InFlightElement[IN, OUT]]
+
+  /** The budget's units among the operator's; negative for one that is counted without reports. */
+  private val units =
+    (0 until part.terms.units).map(at => way.options.units.names.indexOf(part.terms.unit(at)))
+
+  /** Runs on any thread. */
+  private val waiter: Runnable = () =>
+    try way.executor.execute(() => advance(), "an async call asks its budget again")
+    catch { case _: RejectedExecutionException => () }
+
+  override def enter(call: Call): Unit =
+    if (dropGone()) line.addLast(call)
+    else {
+      val answer = part.take(waiter)
+      if (answer eq BudgetPart.Wait) line.addLast(call) else decide(call, answer)
+    }
+
+  private def decide(call: Call, answer: AnyRef): Unit = answer match {
+    case exceeded: BudgetExceeded =>
+      CallAttempt.standIn(way.inbox, call).completeExceptionally(new BudgetExceededException(exceeded))
+    case _ =>
+      call.isCharged = true
+      goOn(call)
+  }
+
+  private def advance(): Unit = {
+    var isWaiting = false
+    while (!isWaiting && dropGone()) {
+      val answer = part.take(waiter)
+      isWaiting = answer eq BudgetPart.Wait
+      if (!isWaiting) decide(line.pollFirst(), answer)
+    }
+  }
+
+  /** Drops calls from the head that are over; true if a call is left. */
+  private def dropGone(): Boolean = {
+    while (!line.isEmpty && !line.peekFirst().isWanted) line.pollFirst()
+    !line.isEmpty
+  }
+
+  override def ended(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
+    settle(call, attempt, isKnown = !attempt.isStandIn && !isTimeout(attempt))
+    true
+  }
+
+  private def isTimeout(attempt: CallAttempt[IN, OUT]) =
+    attempt.isFailure && attempt.error.isInstanceOf[AsyncTimeoutException]
+
+  /** An attempt whose end was not told was cancelled. */
+  override def left(call: Call): Unit = settle(call, call.current, isKnown = false)
+
+  private def settle(call: Call, attempt: CallAttempt[IN, OUT], isKnown: Boolean): Unit = if (
+    call.isCharged
+  ) {
+    call.isCharged = false
+    if ((attempt ne null) && attempt.hasBegun) part.ended(used(attempt, _), isKnown) else part.notBegun()
+  }
+
+  private def used(attempt: CallAttempt[IN, OUT], at: Int): Double =
+    if ((attempt.usage eq null) || units(at) < 0) 0.0 else attempt.usage(units(at))
+
+  override def withdraw(call: Call): Unit = if (!dropGone()) part.forget(waiter)
+
+  override def inputPauses(): Boolean = line.isEmpty
+
+  override def close(): Unit = {
+    line.clear()
+    part.forget(waiter)
+  }
+}

@@ -1,0 +1,137 @@
+package io.pillarbox.spark.async
+
+import java.util.{LinkedHashMap => JLinkedHashMap, Map => JMap}
+
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.ObjectMapper
+import io.pillarbox.async.AsyncMetrics
+import org.apache.spark.sql.pillarbox.DriverMessages
+import org.slf4j.LoggerFactory
+
+/**
+ * The driver's book of what calls have cost: for each operator in each run, an action or a streaming query.
+ * It has the calls of tasks that failed, too. Thread-safe.
+ *
+ * @param say writes the line of an operator at the end of a run
+ */
+private[pillarbox] final class CallBills(say: String => Unit) extends DriverMessages.Biller {
+  import CallBills._
+
+  private val bills = new JLinkedHashMap[(String, String), Bill](16, 0.75f, true) {
+    override def removeEldestEntry(eldest: JMap.Entry[(String, String), Bill]): Boolean = size > MostBills
+  }
+
+  override def onBill(
+      about: Array[String],
+      amounts: Array[Double],
+      units: Array[String],
+      isDone: Boolean
+  ): Unit = synchronized {
+    val Array(run, operatorId, name, operator, source) = about
+    val bill = bills.computeIfAbsent((run, operatorId), _ => new Bill(name, operator, units.toSeq))
+    bill.take(source, amounts, isDone)
+  }
+
+  override def ended(run: String): Unit = of { case (of, _) => of == run }.foreach(bill => say(bill.line))
+
+  /** Returns the bill of a streaming query, an object for each of its operators, as `ofOperators` does. */
+  def ofQuery(query: String): String = json(of { case (run, _) => run == query })
+
+  /**
+   * Returns the bill of these operators over all runs, as a JSON list: "operator" (its name), the counts, and
+   * "usage" by unit.
+   */
+  def ofOperators(operators: Seq[AsyncIOSpec]): String =
+    json(operators.distinctBy(_.operatorId).map { spec =>
+      of { case (_, id) => id == spec.operatorId }.foldLeft(new Bill(spec.name, spec.operator, Nil))(_ + _)
+    })
+
+  private def of(wanted: ((String, String)) => Boolean): Seq[Bill] = synchronized {
+    bills.asScala.collect { case (key, bill) if wanted(key) => bill.copied }.toSeq
+  }
+
+  private def json(all: Seq[Bill]): String = new ObjectMapper().writeValueAsString(all.map(_.told).asJava)
+}
+
+private[pillarbox] object CallBills {
+
+  /** The driver's; the line is in its log. */
+  val ofDriver: CallBills = {
+    val log = LoggerFactory.getLogger("io.pillarbox.Usage")
+    new CallBills(log.info(_))
+  }
+
+  /** The amounts of a task so far, as a report has them: the counts, then those of units. */
+  def amounts(metrics: AsyncMetrics): Array[Double] =
+    Counts.map { case (_, of) => of(metrics).toDouble }.toArray ++ metrics.units.names.indices
+      .map(metrics.usage(_))
+
+  private val Counts: Seq[(String, AsyncMetrics => Long)] = Seq(
+    "calls" -> (_.calls),
+    "retries" -> (_.retries),
+    "rate_limited" -> (_.rateLimited),
+    "from_journal" -> (_.journalHits),
+    "shared" -> (_.shared),
+    "limit_wait_ms" -> (_.limitWaitNanos / 1000000L)
+  )
+
+  /** Operators in runs that are kept; a notebook has a run for each of its actions. */
+  private final val MostBills = 10000
+
+  private def sum(one: Array[Double], other: Array[Double]): Array[Double] =
+    one.zipAll(other, 0.0, 0.0).map { case (a, b) => a + b }
+
+  /** The bill of one operator in one run. */
+  private final class Bill(name: String, operator: String, units: Seq[String]) {
+    private var ended = Array.empty[Double]
+    private val running = mutable.HashMap.empty[String, Array[Double]]
+
+    /** Takes the amounts of a task, the last of which count. */
+    def take(source: String, amounts: Array[Double], isDone: Boolean): Unit =
+      if (isDone) {
+        running -= source
+        ended = sum(ended, amounts)
+      } else running(source) = amounts
+
+    private def amounts: Array[Double] =
+      running.values.foldLeft(ended)(sum(_, _)).padTo(Counts.size + units.size, 0.0)
+
+    /** Returns the same as it is now. */
+    def copied: Bill = new Bill(name, operator, units) + this
+
+    /** Returns the sum, with the units of `other`. */
+    def +(other: Bill): Bill = {
+      val both = other.empty
+      both.ended = sum(ended, other.amounts)
+      both
+    }
+
+    private def empty = new Bill(name, operator, units)
+
+    private def counts: Seq[(String, Long)] =
+      Counts.zip(amounts).map { case ((name, _), amount) => name -> amount.toLong }
+
+    private def usage: Seq[(String, Double)] = units.zip(amounts.drop(Counts.size)).filter(_._2 > 0)
+
+    def told: JMap[String, Any] =
+      (Map[String, Any]("operator" -> name, "usage" -> usage.toMap.asJava) ++ counts).asJava
+
+    /** The line of the log. */
+    def line: String = {
+      val many = counts.toMap
+      def part(name: String, what: String) = Option.when(many(name) > 0)(f"${many(name)}%,d $what")
+      val waited = many("limit_wait_ms")
+      val parts = Seq(
+        Some(if (many("calls") == 1) "1 call" else f"${many("calls")}%,d calls"),
+        part("retries", "retries"),
+        part("rate_limited", "rate-limited"),
+        part("from_journal", "answers from the journal"),
+        part("shared", "shared"),
+        Option.when(waited > 0)(f"${waited / 1e3}%,.1f s of waiting for limits")
+      ).flatten ++ usage.map { case (unit, amount) => f"$amount%,.2f".stripSuffix(".00") + s" $unit" }
+      s"$operator: ${parts.mkString(", ")}"
+    }
+  }
+}

@@ -1,0 +1,216 @@
+package io.pillarbox.spark.async
+
+import java.util.concurrent.ExecutorService
+
+import scala.collection.mutable
+import scala.util.control.NonFatal
+
+import io.pillarbox.async.budget._
+
+/** Keeps what an account of a budget has spent. Called by one thread at a time; may block. */
+private[pillarbox] trait BudgetStore {
+
+  /** The store's place, as messages and comparisons have it. */
+  def path: String
+
+  /** The amounts that were written last, by unit, with those that are not in `terms`. */
+  def read(terms: BudgetTerms): BudgetSpent
+
+  /** Writes amounts in the place of earlier ones; they are there as a whole, or it throws. */
+  def write(terms: BudgetTerms, spent: BudgetSpent): Unit
+}
+
+/**
+ * An account of a budget.
+ *
+ * @param budget the budget, which may have several accounts
+ * @param id the account's name in the budget's ledger
+ * @param run the run of a streaming query, with which it ends, or the action of a batch
+ * @param isShared true if the budget goes on without this account
+ */
+private[pillarbox] final case class BudgetAccount(
+    budget: String,
+    id: String,
+    run: String,
+    isShared: Boolean
+) {
+
+  /** Names it in messages. */
+  def key: String = s"$budget $id $run"
+}
+
+/**
+ * The driver's budgets. Thread-safe.
+ *
+ * An account with a store is written ahead: no executor is granted more than the store has as spent. So that
+ * writes are few, a hundredth of the budget is written with them. A run that goes on from the store after a
+ * kill counts that as spent; at the end of a run what was spent is written exactly.
+ *
+ * @param nanoTime from an arbitrary origin
+ * @param writer runs what writes, one after the other
+ */
+private[pillarbox] final class DriverBudgets(nanoTime: () => Long, writer: ExecutorService) {
+  import DriverBudgets._
+
+  private val ledgers = mutable.HashMap.empty[String, Named]
+  private val accounts = mutable.LinkedHashMap.empty[String, Open]
+
+  /**
+   * Opens an account, if it is not open. May block.
+   *
+   * @param operator the operator as messages name it
+   * @return None, or another operator that has named the budget with other terms
+   */
+  def open(
+      account: BudgetAccount,
+      operator: String,
+      terms: BudgetTerms,
+      store: Option[BudgetStore]
+  ): Option[String] = {
+    val isNew = synchronized(!accounts.contains(account.key))
+    val stored = if (isNew) store.map(_.read(terms)) else None
+    synchronized {
+      val named = ledgers.getOrElseUpdate(account.budget, new Named(operator, new BudgetLedger(terms)))
+      val isOther = named.ledger.terms != terms
+      if (!isOther && !accounts.contains(account.key))
+        begin(account, named.ledger, store, stored.getOrElse(terms.nothing))
+      Option.when(isOther)(named.operator)
+    }
+  }
+
+  private def begin(
+      account: BudgetAccount,
+      ledger: BudgetLedger,
+      store: Option[BudgetStore],
+      stored: BudgetSpent
+  ): Unit = {
+    // The last run may not have been written, as long as it is known.
+    val last = store.flatMap(own => accounts.values.find(_.store.exists(_.path == own.path)))
+    val before = last.map(close).getOrElse(stored)
+    ledger.begin(account.id, before.copy(rows = 0, failed = 0))
+    accounts(account.key) = new Open(account, ledger, store, before.amounts)
+    forgetOldest()
+  }
+
+  /** A cached DataFrame is computed by the description of an action that has ended, so none ends with it. */
+  private def forgetOldest(): Unit = if (accounts.size > MostAccounts)
+    accounts.values
+      .find(open => open.store.isEmpty && !open.account.isShared)
+      .foreach(close(_): Unit)
+
+  /** Answers a report, on any thread; with null if that is not to be answered. */
+  def spend(key: String, process: String, report: BudgetReport)(reply: BudgetGrant => Unit): Unit = {
+    val ready = synchronized {
+      accounts.get(key).fold(unknown(key, report)) { open =>
+        val asked = if (open.isEnding) report.copy(wanted = 0) else report
+        val grant = open.ledger.report(open.account.id, process, asked, nanoTime())
+        if (grant == null || open.isEnding || open.isWritten) grant
+        else {
+          open.waiting += (failed => reply(if (failed) grant.copy(over = BudgetExceeded.NotKept) else grant))
+          writer.execute(() => write(open, ahead = true))
+          Later
+        }
+      }
+    }
+    if (ready ne Later) reply(ready)
+  }
+
+  private def unknown(key: String, report: BudgetReport): BudgetGrant = {
+    log.warn("A task of a run that is over asks for its budget: {}", key)
+    BudgetGrant(BudgetExceeded.NotKept, report.ceiling, report.spent, 0L)
+  }
+
+  private def write(open: Open, ahead: Boolean): Unit = {
+    val (content, waiting) = synchronized {
+      val spent = open.ledger.charged(open.account.id)
+      val waiting = open.waiting.toSeq
+      open.waiting.clear()
+      (if (ahead) withRoom(open.ledger.terms, spent) else spent, waiting)
+    }
+    val isNeeded = !ahead || (waiting.nonEmpty && !open.isEnding)
+    if (isNeeded) {
+      val isDone = tryWrite(open, content)
+      waiting.foreach(_.apply(!isDone))
+    }
+  }
+
+  private def withRoom(terms: BudgetTerms, spent: BudgetSpent): BudgetSpent =
+    spent.copy(amounts = spent.amounts.zipWithIndex.map { case (amount, at) =>
+      val room = math.floor(terms.mostOf(at) / WritesABudget)
+      math.max(amount, math.min(amount + room, terms.mostOf(at)))
+    })
+
+  private def tryWrite(open: Open, content: BudgetSpent): Boolean =
+    try {
+      open.store.foreach(_.write(open.ledger.terms, content))
+      synchronized { open.written = content.amounts }
+      true
+    } catch {
+      case NonFatal(problem) =>
+        log.warn(s"What a budget has spent could not be written to ${open.store.map(_.path)}", problem)
+        false
+    }
+
+  /** Ends the accounts of a run of a streaming query. Waits until what was spent is written. */
+  def ended(run: String): Unit = {
+    val ending = synchronized {
+      val ending = accounts.values.filter(open => open.account.run == run && open.store.isDefined).toSeq
+      ending.foreach(_.isEnding = true)
+      ending
+    }
+    val written = ending.map(open => writer.submit((() => write(open, ahead = false)): Runnable))
+    written.foreach(_.get())
+    synchronized(ending.foreach(close(_): Unit))
+  }
+
+  /** Forgets all: another application begins. */
+  def clear(): Unit = synchronized {
+    accounts.values.foreach(_.isEnding = true)
+    accounts.clear()
+    ledgers.clear()
+  }
+
+  /** Takes it out, under the lock, and returns what it has spent. */
+  private def close(open: Open): BudgetSpent = {
+    val spent = open.ledger.charged(open.account.id)
+    open.isEnding = true
+    accounts.remove(open.account.key)
+    if (!open.account.isShared) ledgers.remove(open.account.budget)
+    // A shared budget counts on what was spent, without processes that may still give back.
+    else open.ledger.begin(open.account.id, spent)
+    spent
+  }
+
+  /** The number of accounts that are open. */
+  private[async] def size: Int = synchronized(accounts.size)
+}
+
+private[pillarbox] object DriverBudgets {
+  private val log = org.slf4j.LoggerFactory.getLogger(classOf[DriverBudgets])
+
+  /** At most about so many writes for the whole of a budget, beside those near its end. */
+  private final val WritesABudget = 100
+
+  private final val MostAccounts = 10000
+
+  private val Later = BudgetGrant(0, IndexedSeq.empty, BudgetSpent.none(0), 0L)
+
+  private final class Named(val operator: String, val ledger: BudgetLedger)
+
+  private final class Open(
+      val account: BudgetAccount,
+      val ledger: BudgetLedger,
+      val store: Option[BudgetStore],
+      var written: IndexedSeq[Double]
+  ) {
+
+    /** True if nothing more is granted. */
+    @volatile var isEnding = false
+
+    /** Tell whether the write has failed. */
+    val waiting = mutable.Buffer.empty[Boolean => Unit]
+
+    def isWritten: Boolean = store.isEmpty ||
+      ledger.charged(account.id).amounts.zip(written).forall { case (amount, known) => amount <= known }
+  }
+}

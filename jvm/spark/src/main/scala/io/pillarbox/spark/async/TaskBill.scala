@@ -1,0 +1,52 @@
+package io.pillarbox.spark.async
+
+import java.util.UUID
+
+import io.pillarbox.async.AsyncMetrics
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.pillarbox.DriverMessages
+
+/**
+ * Tells the driver what the calls of a task, or of a slot, have cost so far: also those of a task that fails,
+ * since they were made. Any thread; does not wait.
+ *
+ * @param run the action or streaming query that they belong to
+ */
+private[async] final class TaskBill(run: String, spec: AsyncIOSpec, metrics: AsyncMetrics) {
+  private val source = UUID.randomUUID.toString
+  private var seconds = 0
+  private var ended = false
+
+  /** Runs each second: reports at first, and then every five seconds. */
+  def tick(): Unit = {
+    if (seconds % TaskBill.PeriodSeconds == 0) report()
+    seconds += 1
+  }
+
+  def report(): Unit = send(isDone = false)
+
+  /** Reports for the last time. */
+  def end(): Unit = send(isDone = true)
+
+  private def send(isDone: Boolean): Unit = synchronized {
+    if (!ended) tell(isDone)
+    ended ||= isDone
+  }
+
+  private def tell(isDone: Boolean): Unit =
+    DriverMessages.bill(
+      Array(run, spec.operatorId, spec.name, spec.operator, source),
+      CallBills.amounts(metrics),
+      spec.units.toArray,
+      isDone
+    )
+}
+
+private[async] object TaskBill {
+
+  private final val PeriodSeconds = 5
+
+  /** Keeps nothing of the context. */
+  def of(spec: AsyncIOSpec, context: TaskContext, metrics: AsyncMetrics): TaskBill =
+    new TaskBill(DriverMessages.runOf(context), spec, metrics)
+}

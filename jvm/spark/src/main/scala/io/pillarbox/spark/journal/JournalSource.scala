@@ -1,0 +1,45 @@
+package io.pillarbox.spark.journal
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.pillarbox.SparkAdapter
+import org.apache.spark.sql.sources.{BaseRelation, DataSourceRegister, PrunedScan, RelationProvider}
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.{DataFrame, Row, SQLContext, SparkSession}
+
+/**
+ * The data source `pillarbox-journal`: `path` is the folder of a journal, the options `name` and `version`
+ * choose an operator.
+ */
+final class JournalSource extends RelationProvider with DataSourceRegister {
+
+  override def shortName(): String = "pillarbox-journal"
+
+  override def createRelation(sqlContext: SQLContext, options: Map[String, String]): BaseRelation = {
+    val path = options.getOrElse("path", throw new IllegalArgumentException(s"${shortName()} needs a path"))
+    JournalRelation(sqlContext, JournalAddress(path, options.get("name"), options.get("version")))
+  }
+}
+
+/** The answers of a journal, as the folder is whenever they are read. */
+private[journal] final case class JournalRelation(
+    sqlContext: SQLContext,
+    address: JournalAddress,
+    places: Boolean = false
+) extends BaseRelation
+    with PrunedScan {
+  private val table = new JournalTable(sqlContext.sparkSession, address, places)
+
+  override def schema: StructType = table.schema
+
+  /** The rows are Spark's own already. */
+  override def needConversion: Boolean = false
+
+  override def buildScan(required: Array[String]): RDD[Row] = table.rows(required).asInstanceOf[RDD[Row]]
+}
+
+private[journal] object JournalRelation {
+
+  /** The answers with the places where they stand. */
+  def withPlaces(session: SparkSession, address: JournalAddress): DataFrame =
+    SparkAdapter.ofRelation(session, JournalRelation(session.sqlContext, address, places = true))
+}

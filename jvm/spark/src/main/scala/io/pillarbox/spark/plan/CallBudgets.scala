@@ -1,0 +1,65 @@
+package io.pillarbox.spark.plan
+
+import io.pillarbox.spark.async.{BudgetAccount, BudgetLedgers, BudgetSpec, CheckpointBudget}
+import io.pillarbox.spark.checkpoint.OperatorNote
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.pillarbox.{MicroBatch, MicroBatches, RunningQuery, SparkAdapter}
+
+/**
+ * Opens the budgets of operators. On the driver, when the operator is about to run.
+ *
+ * A budget is that of a streaming query, with what its `foreachBatch` runs, or of an action of a batch; one
+ * with a name is that of the application. What a query has spent is kept in its checkpoint.
+ */
+private object CallBudgets {
+
+  /**
+   * Returns the key by which executors ask for the operator's budget; None if it has none.
+   *
+   * @param batch the micro-batch that the operator runs in, if it is in a streaming query
+   */
+  def open(node: AsyncIO, session: SparkSession, batch: Option[MicroBatch]): Option[String] =
+    node.spec.budget.map { budget =>
+      val (account, store) = MicroBatches.runningQuery(session) match {
+        case Some(query) => inQuery(node, budget, query, session, batch)
+        case None => (ofAction(node, budget, session), None)
+      }
+      BudgetLedgers.onDriver.open(account, node.spec.operator, budget.terms, store).foreach { other =>
+        throw OperatorNote.refused(
+          "BUDGETS_DIFFER",
+          node.spec.operator,
+          "name" -> budget.name.getOrElse(""),
+          "other" -> other
+        )
+      }
+      account.key
+    }
+
+  private def inQuery(
+      node: AsyncIO,
+      budget: BudgetSpec,
+      query: RunningQuery,
+      session: SparkSession,
+      batch: Option[MicroBatch]
+  ) = {
+    val place = CallIdentity.placeInQuery(node, batch)
+    val own = s"${query.id} $place"
+    val folder = new Path(query.checkpoint, CheckpointBudget.Folder)
+    val store = new CheckpointBudget(folder, place, SparkAdapter.hadoopConf(session))
+    (account(budget, own, query.run), Some(store))
+  }
+
+  private def ofAction(node: AsyncIO, budget: BudgetSpec, session: SparkSession) = {
+    val action = MicroBatches.action(session.sparkContext).getOrElse("")
+    if (budget.name.isDefined) account(budget, "batch", "")
+    else account(budget, node.operatorId, action)
+  }
+
+  private def account(budget: BudgetSpec, own: String, run: String) = BudgetAccount(
+    budget.name.fold(s"$own $run")(name => s"named $name"),
+    own,
+    run,
+    isShared = budget.name.isDefined
+  )
+}

@@ -1,0 +1,194 @@
+"""``estimate``: what a job of calls will cost, from those of a sample."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .._base.checks import check, check_count, check_frame
+from ..limits import Limit, as_limits
+from ..options import ErrorColumn, as_batch_size, as_journal, as_on_error
+from .async_io import async_io
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_CALL, _ERROR = "pillarbox call", "pillarbox error"
+_OF_95_PERCENT = 1.96
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What the calls of a whole DataFrame will cost, as :func:`estimate` gives it.
+
+    ``rows`` is their number, of which ``sample`` were called, and the share ``failed`` of those
+    failed for good. ``calls`` counts attempts, ``usage`` has the sum of each unit that calls have
+    reported, ``duration_s`` is the time in seconds. ``spread`` has ``(low, high)`` for "calls" and
+    each unit: the bounds between which the sum is in 95 of 100 samples.
+    """
+
+    rows: int
+    sample: int
+    failed: float
+    calls: int
+    usage: dict[str, float]
+    duration_s: float
+    spread: dict[str, tuple[float, float]]
+
+
+def estimate(
+    df: DataFrame, function: Callable[..., Any], *, sample: int = 100, **options: Any
+) -> Estimate:
+    """Call ``function`` for a random ``sample`` of rows, and say what all rows of ``df`` will cost.
+
+    ``options`` are those of the :func:`async_io` to come. It makes the sample's calls, with its
+    limits and retries, and runs two jobs that read ``df`` whole, one to count rows and one to draw
+    the sample. A row that fails for good is counted, whatever ``on_error`` says. With a ``journal``
+    the sample's answers are there, so the estimate is of the rows that are left, less the share
+    that the journal had already; without one it is of all rows, and the sample is paid twice.
+
+    ``duration_s`` is the longest of what each limit needs for so many calls, and of what
+    ``capacity`` in as many tasks as run at a time needs for calls that take as long as those of the
+    sample. A limit with scope="executor" counts once, and one with scope="key" not at all. A table
+    with many equal rows costs less with ``journal`` or ``share_calls`` than it says.
+
+    The bounds are those of a mean by the normal distribution, with the correction for a finite
+    population (W. G. Cochran, Sampling Techniques, 3rd ed., 1977, chapter 2): good for a sample of
+    some fifty rows, too narrow where a few rows cost nearly all.
+
+    Raises what :func:`async_io` raises, and :class:`InvalidOption` for a stream.
+    """
+    check_frame(df)
+    check_count("sample", sample, 100)
+    example = "spark.read.table(...), rows as the stream has them"
+    check(not df.isStreaming, "df", "a batch DataFrame", df, example)
+    rows, tasks = _counted(df)
+    count = min(sample, rows)
+    if not count:
+        return Estimate(0, 0, 0.0, 0, {}, 0.0, {"calls": (0, 0)})
+    calls, units = _called(df, function, count, options)
+    return _Whole(rows, tasks, count, calls, units, options).estimate()
+
+
+def _counted(df: DataFrame) -> tuple[int, int]:
+    """Return the number of rows, and of tasks that run at a time for them."""
+    from pyspark.sql import functions as F
+
+    place = F.spark_partition_id()
+    by_partition = df.groupBy(place.alias("partition")).count().collect()
+    slots = df.sparkSession.range(10_000).select(place).distinct().count()
+    return sum(row["count"] for row in by_partition), max(1, min(len(by_partition), slots))
+
+
+@dataclass(frozen=True)
+class _Called:
+    """The call of a row of the sample."""
+
+    attempts: int
+    elapsed_ms: int
+    usage: dict[str, float]
+    failed: bool
+
+
+def _called(
+    df: DataFrame, function: Callable[..., Any], count: int, options: dict[str, Any]
+) -> tuple[list[_Called], list[str]]:
+    """Return the calls of the sample, and the operator's units."""
+    from pyspark.sql import functions as F
+
+    from .._arrow.schema import UNITS
+
+    given = as_on_error(options.get("on_error", "raise"))
+    failed = given if isinstance(given, ErrorColumn) else ErrorColumn(_ERROR)
+    asked = {**options, "on_error": failed, "call_column": _CALL, "carry_over": False}
+    sampled = df.orderBy(F.rand()).limit(count)
+    called: Any = async_io(sampled, function, **asked)
+    call, error = called[f"`{_CALL}`"], called[f"`{failed.name}`"]
+    seen = called.select(call.alias("call"), error.isNotNull().alias("failed")).collect()
+    units = list(called.schema[_CALL].metadata[UNITS])
+    if options.get("explode"):  # a call gives several rows, of which the first has what it cost
+        seen = list({row.call.call_id: row for row in reversed(seen)}.values())
+    return [
+        _Called(row.call.attempts, row.call.elapsed_ms, row.call.usage or {}, row.failed)
+        for row in seen
+    ], units
+
+
+class _Whole:
+    """The extrapolation from a sample of ``count`` rows to all."""
+
+    def __init__(
+        self,
+        rows: int,
+        tasks: int,
+        count: int,
+        calls: Sequence[_Called],
+        units: Sequence[str],
+        options: dict[str, Any],
+    ) -> None:
+        self._rows, self._tasks, self._count = rows, tasks, count
+        self._calls, self._units, self._options = calls, units, options
+        is_kept = as_journal(options.get("journal")) is not None
+        self._left = rows - count if is_kept else rows
+        batch = as_batch_size(options.get("batch_size"))
+        self._list = 1 if batch is None else batch.rows
+
+    def estimate(self) -> Estimate:
+        attempts = [float(call.attempts) for call in self._calls]
+        by_unit = {unit: [c.usage.get(unit, 0.0) for c in self._calls] for unit in self._units}
+        sums = {unit: self._sum(amounts) for unit, amounts in by_unit.items()}
+        calls = self._sum(attempts)
+        spread = {unit: self._spread(amounts) for unit, amounts in by_unit.items()}
+        return Estimate(
+            rows=self._rows,
+            sample=self._count,
+            failed=_mean([float(call.failed) for call in self._calls]),
+            calls=round(calls),
+            usage=sums,
+            duration_s=self._duration_s({"calls": calls / self._list, **sums}),
+            spread={"calls": self._spread(attempts), **spread},
+        )
+
+    def _sum(self, amounts: Sequence[float]) -> float:
+        return _mean(amounts) * self._left
+
+    def _spread(self, amounts: Sequence[float]) -> tuple[float, float]:
+        """Return bounds of the sum. The error of all rows is that of the rows that are left."""
+        if self._rows == self._count:
+            return self._sum(amounts), self._sum(amounts)
+        if len(amounts) < 2:
+            return 0.0, math.inf
+        left = self._rows - self._count
+        error = statistics.stdev(amounts) * math.sqrt(self._rows * left / len(amounts))
+        middle, half = self._sum(amounts), _OF_95_PERCENT * error
+        return max(0.0, middle - half), middle + half
+
+    def _duration_s(self, sums: dict[str, float]) -> float:
+        made = [call for call in self._calls if call.attempts]
+        called = len(made) / max(1, len(self._calls)) * self._left
+        call_s = _mean([float(call.elapsed_ms) for call in made]) / 1000
+        at_a_time = float(self._options.get("capacity", 100) * self._tasks)
+        times = [0.0]
+        for limit in as_limits(self._options.get("limit")):
+            at_a_time = min(at_a_time, self._most(limit))
+            times.append(self._limited_s(limit, sums))
+        return max(*times, called * call_s / at_a_time)
+
+    def _most(self, limit: Limit) -> float:
+        """Return the rows that a limit lets be called at a time."""
+        if limit.concurrency is None or limit.scope == "key":
+            return math.inf
+        tasks = self._tasks if limit.scope == "task" else 1
+        return float(limit.concurrency * tasks * self._list)
+
+    def _limited_s(self, limit: Limit, sums: dict[str, float]) -> float:
+        """Return the time that the rates of a limit need for what they count."""
+        tasks = self._tasks if limit.scope == "task" else 1
+        return sums.get(limit.unit, 0.0) * limit._interval_s / tasks
+
+
+def _mean(amounts: Sequence[float]) -> float:
+    return statistics.fmean(amounts) if amounts else 0.0

@@ -1,0 +1,72 @@
+"""``failed`` and ``succeeded``: the rows of a result whose calls failed, and the others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .._base.checks import check_frame
+from .._base.unknown_options import answers_unknown
+from .._keyed.input_columns import quoted
+from ..errors import error, shown
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructField
+
+
+@answers_unknown
+def failed(df: DataFrame, *, column: str | None = None) -> DataFrame:
+    """Return the rows of ``df`` whose calls failed for good, with the columns that
+    :func:`async_io` was given, so that they can be fed in again::
+
+        triaged = tickets.transform(pb.async_io, triage, returns=..., on_error="column")
+        triaged.write.parquet(path)
+        again = pb.failed(spark.read.parquet(path)).transform(pb.async_io, triage, ...)
+
+    Write the result first, or cache it: each action on an ``async_io`` makes its calls. The input's
+    columns and the error column are known by metadata of the latter, which ``select``,
+    ``withColumn``, ``withColumnRenamed``, Parquet, ORC and tables keep; CSV, JSON and an expression
+    over the column don't.
+
+    Parameters
+    ----------
+    column: the error column; needed where several operators have one.
+
+    Raises :class:`InvalidOption` (NO_ERROR_COLUMN, SEVERAL_ERROR_COLUMNS, UNKNOWN_COLUMN).
+    """
+    from .._arrow.schema import INPUTS
+
+    found = _error_column(df, column)
+    inputs = list(found.metadata[INPUTS])
+    for name in inputs:
+        if name not in df.columns:
+            available = ", ".join(df.columns)
+            option = f"the metadata of {shown(found.name)}"
+            raise error("UNKNOWN_COLUMN", option=option, column=name, available=available)
+    rows = df.where(df[quoted(found.name)].isNotNull())
+    return rows.select(*[df[quoted(name)] for name in inputs])
+
+
+@answers_unknown
+def succeeded(df: DataFrame, *, column: str | None = None) -> DataFrame:
+    """Return the rows of ``df`` whose calls did not fail, without the error column.
+
+    The same holds as for :func:`failed`, which has the other rows.
+    """
+    name = quoted(_error_column(df, column).name)
+    return df.where(df[name].isNull()).drop(df[name])
+
+
+def _error_column(df: DataFrame, column: str | None) -> StructField:
+    from .._arrow.schema import INPUTS
+
+    check_frame(df)
+    known = [field for field in df.schema.fields if INPUTS in (field.metadata or {})]
+    found = [field for field in known if column in (None, field.name)]
+    if not found:
+        named = "" if column is None else f" {shown(column)}"
+        raise error("NO_ERROR_COLUMN", named=named, columns=", ".join(df.columns))
+    if len(found) > 1:
+        names = ", ".join(shown(field.name) for field in found)
+        raise error("SEVERAL_ERROR_COLUMNS", columns=names, first=found[0].name)
+    return found[0]

@@ -1,0 +1,138 @@
+"""``usage``: what calls have cost so far."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from .._base.checks import check, column_names
+from .._base.unknown_options import answers_unknown
+from .._keyed.input_columns import quoted
+from ..errors import error
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructField
+
+_COUNTS = "calls", "retries", "rate_limited", "from_journal", "shared", "limit_wait_ms"
+_SCHEMA = ", ".join(
+    ["operator string", *(f"{name} bigint" for name in _COUNTS), "usage map<string,double>"]
+)
+
+
+@answers_unknown
+def usage(
+    df_or_query: DataFrame | StreamingQuery, *, by: str | Sequence[str] | None = None
+) -> DataFrame:
+    """Return what calls have cost so far, a row for each operator that makes some.
+
+    The columns are ``operator``, ``calls`` (attempts that were started, retries included; those of
+    a list count for each of its rows), ``retries``, ``rate_limited`` (attempts that the service
+    refused by 429, 503 or a :class:`RetryAfter`), ``from_journal`` and ``shared`` (rows that needed
+    no call of their own), ``limit_wait_ms`` (the time for which calls waited for a limit, summed
+    over tasks), and ``usage``, a map with the sum of each unit that calls have reported.
+
+    It is read when this is called: call it again, from another thread, while an action or a query
+    runs; tasks report every five seconds and at their end, and with ``carry_over`` at the end of a
+    micro-batch. Calls of tasks that failed count, since they were made.
+
+    The driver keeps the counts of the last 10,000 operators and runs, for engine "jvm".
+
+    Parameters
+    ----------
+    df_or_query: of a DataFrame the operators in its plan, in all actions of this application so far
+        that used them, also by DataFrames made from it; of a streaming query its operators, since
+        the application started it first.
+    by: columns of the rows. The bill is then read from the rows of the DataFrame, by a job: from
+        the sums of a ``call_column``. The result has to have been written with one and read back,
+        or be cached, since computing it makes the calls. These columns are behind the operator.
+        It has the calls of rows alone, not those of tasks that failed; ``rate_limited``,
+        ``shared`` and ``limit_wait_ms`` are null.
+
+    Raises :class:`InvalidOption` (NO_CALLS_TO_COUNT, NO_CALL_COLUMN, CALLS_BY_COLUMN_AGAIN), and
+    :class:`EngineUnavailable` without the jar.
+    """
+    is_frame = hasattr(df_or_query, "sparkSession") and hasattr(df_or_query, "schema")
+    is_query = hasattr(df_or_query, "runId") and hasattr(df_or_query, "lastProgress")
+    expected = "a DataFrame or a StreamingQuery"
+    check(is_frame or is_query, "df_or_query", expected, df_or_query, "df")
+    if by is not None:
+        check(is_frame, "df_or_query", "a DataFrame with by", df_or_query, "df")
+        return _by_columns(df_or_query, column_names("by", by))
+    spark, told = _told(df_or_query)
+    if not told and is_frame:
+        raise error("NO_CALLS_TO_COUNT")
+    rows = [(one["operator"], *(one[name] for name in _COUNTS), one["usage"]) for one in told]
+    return spark.createDataFrame(rows, _SCHEMA)
+
+
+def _told(df_or_query: Any) -> tuple[SparkSession, list[dict[str, Any]]]:
+    from .engine import require_jvm
+
+    if hasattr(df_or_query, "sparkSession"):
+        spark = df_or_query.sparkSession
+        return spark, require_jvm(spark).usage(df_or_query, None)
+    spark = _session_of(df_or_query)
+    return spark, require_jvm(spark).usage(None, str(df_or_query.id))
+
+
+def _session_of(query: Any) -> Any:
+    """Return the session of a query, which a classic one doesn't tell."""
+    from pyspark.sql import SparkSession
+
+    connected = getattr(query, "_session", None)
+    return SparkSession.active() if connected is None else connected
+
+
+def _by_columns(df: Any, by: Sequence[str]) -> DataFrame:
+    from .._arrow.schema import OPERATOR, find_column, is_case_sensitive
+
+    sensitive = is_case_sensitive(df.sparkSession)
+    groups = [find_column(df.schema, name, "by", sensitive).name for name in by]
+    calls = [field for field in df.schema.fields if OPERATOR in (field.metadata or {})]
+    if not calls:
+        raise error("NO_CALL_COLUMN", columns=", ".join(df.columns))
+    storage = df.storageLevel
+    if not (storage.useMemory or storage.useDisk) and _makes_calls(df):
+        raise error("CALLS_BY_COLUMN_AGAIN")
+    parts = [_sums(df, groups, field) for field in calls]
+    whole: DataFrame = reduce(lambda one, other: one.unionByName(other), parts)
+    return whole
+
+
+def _makes_calls(df: Any) -> bool:
+    from .door import door_of
+
+    door = door_of(df.sparkSession)
+    return door.jar() is not None and bool(door.usage(df, None))
+
+
+def _sums(df: Any, groups: list[str], field: StructField) -> Any:
+    from pyspark.sql import functions as F
+
+    from .._arrow.schema import OPERATOR, UNITS
+
+    call = df[quoted(field.name)]
+    sums = [
+        F.lit(field.metadata[OPERATOR]).alias("operator"),
+        F.sum(call["attempts"]).alias("calls"),
+        F.sum(F.greatest(call["attempts"] - 1, F.lit(0))).alias("retries"),
+        F.lit(None).cast("bigint").alias("rate_limited"),
+        F.sum(call["from_journal"].cast("bigint")).alias("from_journal"),
+        *(F.lit(None).cast("bigint").alias(name) for name in ("shared", "limit_wait_ms")),
+        _usage(call, field.metadata[UNITS]).alias("usage"),
+    ]
+    grouped = df.groupBy(*[df[quoted(name)] for name in groups]).agg(*sums)
+    return grouped.select("operator", *map(quoted, groups), *_COUNTS, "usage")
+
+
+def _usage(call: Any, units: Sequence[str]) -> Any:
+    """Return the sums of a group by unit, without those that nobody has reported."""
+    from pyspark.sql import functions as F
+
+    if not units:
+        return F.create_map().cast("map<string,double>")
+    sums = [part for unit in units for part in (F.lit(unit), F.sum(call["usage"][unit]))]
+    return F.map_filter(F.create_map(*sums), lambda _, amount: amount.isNotNull())

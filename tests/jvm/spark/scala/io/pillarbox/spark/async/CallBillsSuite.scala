@@ -1,0 +1,69 @@
+package io.pillarbox.spark.async
+
+import scala.collection.mutable
+
+import com.fasterxml.jackson.databind.ObjectMapper
+import io.pillarbox.spark.SpecBuilder
+import org.scalatest.Outcome
+import org.scalatest.funsuite.AnyFunSuite
+
+class CallBillsSuite extends AnyFunSuite {
+  private val said = mutable.Buffer.empty[String]
+  private var bills: CallBills = _
+
+  override def withFixture(test: NoArgTest): Outcome = {
+    bills = new CallBills(said += _)
+    super.withFixture(test)
+  }
+
+  /** Amounts are calls, retries, rate-limited, from the journal, shared, ms of waiting, and tokens. */
+  private def tell(run: String, source: String, isDone: Boolean, amounts: Double*): Unit =
+    bills.onBill(
+      Array(run, "id", "score", "async_io(score)", source),
+      amounts.toArray,
+      Array("tokens"),
+      isDone
+    )
+
+  private def told(json: String): Seq[(Long, Long, Double)] = {
+    val list = new ObjectMapper().readTree(json)
+    (0 until list.size).map(list.get).map { bill =>
+      (bill.get("calls").asLong, bill.get("shared").asLong, bill.get("usage").path("tokens").asDouble)
+    }
+  }
+
+  test("of a task the last report counts, and a task that has ended goes on counting") {
+    tell("q", "a", isDone = false, 3, 0, 0, 0, 1, 0, 10)
+    tell("q", "a", isDone = false, 5, 0, 0, 0, 1, 0, 30)
+    assert(told(bills.ofQuery("q")) == Seq((5L, 1L, 30.0)))
+    tell("q", "b", isDone = false, 1, 0, 0, 0, 0, 0, 0.5)
+    tell("q", "a", isDone = true, 7, 0, 0, 0, 2, 0, 50)
+    assert(told(bills.ofQuery("q")) == Seq((8L, 2L, 50.5)))
+    assert(told(bills.ofQuery("another")).isEmpty)
+  }
+
+  test("an operator is billed over all runs, and has a bill without any") {
+    val spec = AsyncIOSpec.fromJson(
+      SpecBuilder.json("x.Y", "y int", _.put("name", "score").put("operator_id", "id"): Unit)
+    )
+    assert(told(bills.ofOperators(Seq(spec))) == Seq((0L, 0L, 0.0)))
+    tell("1", "a", isDone = true, 7, 0, 0, 0, 2, 0, 50)
+    tell("2", "b", isDone = false, 1, 0, 0, 0, 0, 0, 4)
+    assert(told(bills.ofOperators(Seq(spec, spec))) == Seq((8L, 2L, 54.0)))
+  }
+
+  test("the end of a run is a line of what there was") {
+    tell("1", "a", isDone = true, 2284, 284, 216, 120, 40, 41200, 1234567)
+    tell("2", "b", isDone = true, 1, 0, 0, 0, 0, 0, 0.125)
+    bills.ended("1")
+    bills.ended("2")
+    bills.ended("3")
+    assert(
+      said.toSeq == Seq(
+        "async_io(score): 2,284 calls, 284 retries, 216 rate-limited, 120 answers from the journal, 40 " +
+          "shared, 41.2 s of waiting for limits, 1,234,567 tokens",
+        "async_io(score): 1 call, 0.13 tokens"
+      )
+    )
+  }
+}

@@ -1,0 +1,79 @@
+"""What headers of answers say of limits."""
+
+from __future__ import annotations
+
+import math
+import time
+from datetime import datetime, timedelta, timezone
+from email.utils import format_datetime
+
+import pytest
+
+import pillarbox as pb
+from pillarbox._async.calls import OF_CALLS, PAUSE, Told
+from pillarbox._async.limit_headers import told_by
+
+UNITS = ("usd", "tokens", "input_tokens")
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        (
+            {
+                "x-ratelimit-limit-requests": "60",
+                "x-ratelimit-remaining-requests": "59",
+                "x-ratelimit-reset-requests": "1s",
+                "x-ratelimit-remaining-tokens": "149984",
+                "x-ratelimit-reset-tokens": "6m0s",
+            },
+            [Told(OF_CALLS, 59, 1), Told(1, 149984, 360)],
+        ),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "120ms"},
+         [Told(1, 0, 0.12)]),
+        ({"ratelimit-remaining": "3", "ratelimit-reset": "50"}, [Told(OF_CALLS, 3, 50)]),
+        ({"ratelimit": "limit=100, remaining=5, reset=7"}, [Told(OF_CALLS, 5, 7)]),
+        ({"ratelimit": '"default";r=5;t=7'}, [Told(OF_CALLS, 5, 7)]),
+        ({"x-ratelimit-remaining": "5"}, [Told(OF_CALLS, 5, math.inf)]),
+        ({"retry-after": "20"}, [Told(PAUSE, 0, 20)]),
+        ({"retry-after": "20", "retry-after-ms": "1500"}, [Told(PAUSE, 0, 1.5)]),
+        ({"x-ratelimit-remaining-audio": "5", "x-ratelimit-remaining-requests": "many"}, []),
+        ({"retry-after": "soon", "x-request-id": "3"}, []),
+    ],
+)  # fmt: skip
+def test_headers_say_what_is_left_and_until_when(headers, expected):
+    assert told_by(headers, UNITS) == expected
+
+
+def test_times_are_those_until_a_reset():
+    at = datetime.now(timezone.utc) + timedelta(seconds=30)
+    for reset in (at.isoformat().replace("+00:00", "Z"), format_datetime(at, usegmt=True),
+                  str(time.time() + 30), "30"):  # fmt: skip
+        headers = {
+            "anthropic-ratelimit-input-tokens-remaining": "8",
+            "anthropic-ratelimit-input-tokens-reset": reset,
+            "anthropic-ratelimit-requests-remaining": "2",
+        }
+        of_tokens, of_calls = told_by(headers, UNITS)
+        assert (of_tokens.unit, of_tokens.remaining) == (2, 8)
+        assert 28 < of_tokens.reset_s <= 30
+        assert of_calls == Told(OF_CALLS, 2, math.inf)
+
+
+def test_limit_from_is_for_the_current_call_and_takes_headers():
+    with pytest.raises(pb.NoCurrentCall, match="limit_from"):
+        pb.limit_from({})
+    with pb.testing.call(), pytest.raises(pb.InvalidOption, match="headers must be headers"):
+        pb.limit_from(5)
+    with pb.testing.call():
+        pb.limit_from({"Retry-After": "3"})
+        pb.limit_from([("Retry-After", "3")])
+
+
+def test_retry_after_for_all_travels():
+    import pickle
+
+    problem = pickle.loads(pickle.dumps(pb.RetryAfter("2s", "wait", all=True)))
+    assert (problem.delay_s, problem.message, problem.all) == (2, "wait", True)
+    with pytest.raises(pb.InvalidOption, match="all must be True or False"):
+        pb.RetryAfter(1, all="yes")

@@ -1,0 +1,226 @@
+"""Limits in what calls use: charged by an estimate, settled by what they report."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import IllegalArgumentException
+from pyspark.sql import SparkSession
+
+import pillarbox as pb
+from spark_support import CallLog, by_value
+
+by_value(__name__)
+
+TOKENS: dict[str, Any] = {"per_second": 1000, "unit": "tokens"}
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> CallLog:
+    return CallLog(str(tmp_path / "calls"))
+
+
+def using(log: CallLog, amount: int) -> Callable[[Any], Any]:
+    async def call(row: Any) -> int:
+        async with log.call(row.id):
+            await asyncio.sleep(0.01)
+            pb.current_call().report_usage(tokens=amount)
+        return int(row.id)
+
+    return call
+
+
+def starts(log: CallLog) -> list[float]:
+    return sorted(record["at"] for record in log.events("start"))
+
+
+@pytest.mark.parametrize("scope", ["query", "executor", "task"])
+def test_calls_wait_for_what_they_will_use(spark: SparkSession, log: CallLog, scope: Any) -> None:
+    df = spark.range(0, 12, 1, 1).selectExpr("id", "repeat('x', 400) AS prompt")
+    done = df.transform(
+        pb.async_io,
+        using(log, 200),
+        returns="same long",
+        limit=[
+            pb.Limit(concurrency=50, per_second=500, scope=scope),
+            pb.Limit(**TOKENS, estimate="length(prompt) / 2", scope=scope),
+        ],
+    )
+    assert sorted(row.same for row in done.collect()) == list(range(12))
+    times = starts(log)
+    # 2,400 tokens at 1,000 a second, the first 200 at once, and as much as one call early.
+    assert times[-1] - times[0] > 1.9
+    for i, first in enumerate(times):
+        assert sum(at < first + 0.95 for at in times[i:]) <= 6
+
+
+def test_what_is_not_used_is_given_back_and_without_an_estimate_the_mean_is_charged(
+    spark: SparkSession, log: CallLog
+) -> None:
+    for options in ({"estimate": 500}, {}):
+        limit = pb.Limit(per_minute=3000, unit="tokens", **options)
+        df = spark.range(0, 100, 1, 2).transform(
+            pb.async_io, using(log, 1), returns="same long", limit=limit
+        )
+        assert len(df.collect()) == 100
+    times = starts(log)
+    assert times[-1] - times[0] < 40
+
+
+def test_a_call_that_could_never_begin_is_the_error_of_its_row(
+    spark: SparkSession, log: CallLog
+) -> None:
+    df = spark.range(0, 4, 1, 1).transform(
+        pb.async_io,
+        using(log, 1),
+        returns="same long",
+        limit=pb.Limit(**TOKENS, estimate="IF(id = 3, NULL, IF(id = 2, 1001, 1))"),
+        on_error="column",
+        retry=3,
+    )
+    rows = sorted(df.collect(), key=lambda row: row.id)
+    assert [row.same for row in rows] == [0, 1, None, None]
+    assert [row.error and row.error.kind for row in rows] == [
+        None, None, "ESTIMATE_ABOVE_LIMIT", "ESTIMATE_NO_AMOUNT",
+    ]  # fmt: skip
+    assert "1001 tokens, and the limit is per_second=1000" in rows[2].error.message
+    assert sorted({record["key"] for record in log.events("start")}) == [0, 1]
+
+
+def test_a_list_of_rows_is_charged_with_the_sum_of_their_estimates(
+    spark: SparkSession, log: CallLog
+) -> None:
+    async def call(rows: list[Any]) -> list[int]:
+        log.write("start", key=len(rows))
+        pb.current_call().report_usage(tokens=300)
+        return [int(row.id) for row in rows]
+
+    df = spark.range(0, 30, 1, 1).transform(
+        pb.async_io,
+        call,
+        returns="same long",
+        batch_size=3,
+        limit=pb.Limit(**TOKENS, estimate=100),
+    )
+    assert len(df.collect()) == 30
+    times = starts(log)
+    assert len(times) == 10
+    assert times[-1] - times[0] > 2.0
+
+
+def test_a_function_of_values_is_limited_too(spark: SparkSession, log: CallLog) -> None:
+    @pb.async_udf(returns="long", limit=pb.Limit(**TOKENS, estimate=250))
+    async def same(value: int) -> int:
+        log.write("start", key=value)
+        pb.current_call().report_usage(tokens=250)
+        return value
+
+    assert len(spark.range(0, 9, 1, 1).select(same("id")).collect()) == 9
+    times = starts(log)
+    assert times[-1] - times[0] > 1.4
+
+
+def test_an_estimate_that_is_no_number_of_a_row_is_refused(spark: SparkSession) -> None:
+    async def call(row: Any) -> int:
+        return int(row.id)
+
+    for estimate, what in (("sum(id)", "aggregate"), ("'a'", "STRING"), ("rand()", "rand")):
+        with pytest.raises(IllegalArgumentException, match=f"ESTIMATE_EXPRESSION.*{what}"):
+            spark.range(1).transform(
+                pb.async_io, call, returns="x long", limit=pb.Limit(**TOKENS, estimate=estimate)
+            )
+
+
+def test_retry_after_for_all_lets_the_whole_limit_wait_and_uses_up_no_attempt(
+    spark: SparkSession, log: CallLog
+) -> None:
+    async def told_twice(row: Any) -> int:
+        log.write("start", key=row.id)
+        if row.id == 5 and sum(r["key"] == 5 for r in log.events("start")) <= 2:
+            log.write("told", key=5)
+            raise pb.RetryAfter(0.7, all=True)
+        return int(row.id)
+
+    df = spark.range(0, 40, 1, 2).transform(
+        pb.async_io, told_twice, returns="same long", limit=pb.Limit(concurrency=2, per_second=40)
+    )
+    assert sorted(row.same for row in df.collect()) == list(range(40))
+    for told in log.events("told"):
+        # The other process hears of it with its next report.
+        assert not [at for at in starts(log) if told["at"] + 0.3 < at < told["at"] + 0.69]
+    assert len(log.events("told")) == 2
+
+
+def test_what_headers_say_is_left_is_what_begins(spark: SparkSession, log: CallLog) -> None:
+    async def call(row: Any) -> int:
+        log.write("start", key=row.id)
+        if row.id == 3:
+            pb.limit_from({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "1.5s"})
+            log.write("told", key=row.id)
+        pb.current_call().report_usage(tokens=1)
+        return int(row.id)
+
+    df = spark.range(0, 60, 1, 1).transform(
+        pb.async_io, call, returns="same long", capacity=2,
+        limit=pb.Limit(per_minute=1800, unit="tokens", estimate=1),
+    )  # fmt: skip
+    assert len(df.collect()) == 60
+    (told,) = (record["at"] for record in log.events("told"))
+    waited = [at for at in starts(log) if told + 0.6 < at < told + 1.4]
+    assert not waited
+
+
+def test_operators_that_name_a_limit_share_it(spark: SparkSession, log: CallLog) -> None:
+    async def call(row: Any) -> int:
+        log.write("start", key=row.id)
+        return int(row.id)
+
+    def limited(rows: int, **rate: int) -> Any:
+        return spark.range(0, rows, 1, 1).transform(
+            pb.async_io, call, returns="same long", name=f"calls {rows}",
+            limit=pb.Limit(**rate, name=str(log)),
+        )  # fmt: skip
+
+    assert limited(3, per_minute=60).union(limited(2, per_minute=60)).count() == 5
+    times = starts(log)
+    assert len(times) == 5
+    assert times[-1] - times[0] > 3.2
+    with pytest.raises(IllegalArgumentException) as caught:
+        limited(4, per_minute=90).collect()
+    message = str(caught.value)
+    assert "NAMED_LIMITS_DIFFER" in message
+    assert "async_io(calls 4)" in message
+    assert "async_io(calls 2)" in message or "async_io(calls 3)" in message
+    assert "per_minute=60" in message
+    assert "per_minute=90" in message
+
+
+@pytest.mark.parametrize("carry_over", [False, True])
+def test_calls_of_a_stream_wait_for_what_they_will_use(
+    spark: SparkSession, log: CallLog, tmp_path: Path, carry_over: bool
+) -> None:
+    spark.range(0, 12, 1, 4).selectExpr("id", "repeat('x', 400) AS prompt").write.parquet(
+        str(tmp_path / "in")
+    )
+    rows = spark.readStream.schema("id long, prompt string").option("maxFilesPerTrigger", 2)
+    query = (
+        rows.parquet(str(tmp_path / "in"))
+        .transform(
+            pb.async_io, using(log, 200), returns="same long", inputs="id", carry_over=carry_over,
+            limit=pb.Limit(**TOKENS, estimate="length(prompt) / 2", name=str(log)),
+        )
+        .select("same")
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(str(tmp_path / "out"))
+    )  # fmt: skip
+    assert query.awaitTermination(120)
+    found = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert sorted(row.same for row in found) == list(range(12))
+    times = starts(log)
+    assert times[-1] - times[0] > 1.9
