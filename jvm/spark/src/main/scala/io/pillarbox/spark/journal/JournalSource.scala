@@ -8,9 +8,9 @@ import org.apache.spark.sql.{DataFrame, Row, SQLContext, SparkSession}
 
 /**
  * The data source `pillarbox-journal`: `path` is the folder of a journal, the options `name` and `version`
- * choose an operator.
+ * choose an operator. Spark makes it by its name, which is in `META-INF/services`.
  */
-final class JournalSource extends RelationProvider with DataSourceRegister {
+private[spark] final class JournalSource extends RelationProvider with DataSourceRegister {
 
   override def shortName(): String = "pillarbox-journal"
 
