@@ -18,6 +18,10 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 SCHEMA = "k string, t bigint, v bigint"
 RETURNS = "k string, n bigint, seen array<bigint>, best bigint"
+# Of the query that stops and of the one that goes on.
+BACKENDS = pytest.mark.parametrize(
+    "backends", [("rocksdb", "heap"), pytest.param(("heap", "rocksdb"), marks=pytest.mark.whole)]
+)
 
 
 class Remembers(pb.KeyedProcessFunction):
@@ -105,7 +109,7 @@ def test_a_batch_starts_with_it_too(spark: SparkSession) -> None:
     }
 
 
-@pytest.mark.parametrize("backends", [("rocksdb", "heap"), ("heap", "rocksdb")])
+@BACKENDS
 def test_a_query_goes_on_where_another_one_stopped(
     spark: SparkSession, tmp_path: Path, backends: tuple[str, str]
 ) -> None:
@@ -430,7 +434,7 @@ EARLY = [("a", 1_000, 0), ("a", 150_000, 1), ("b", 120_000, 2), ("a", 110_000, 3
 LATER = [("a", 130_000, 4), ("b", 119_000, 5), ("a", 900_000, 6)]
 
 
-@pytest.mark.parametrize("backends", [("rocksdb", "heap"), ("heap", "rocksdb")])
+@BACKENDS
 def test_rows_that_wait_for_the_watermark_move_to_a_new_query(
     spark: SparkSession, tmp_path: Path, backends: tuple[str, str]
 ) -> None:

@@ -93,7 +93,10 @@ def play(stream: Stream, events: list[Any], build: Any, at_once: bool) -> dict[A
     return {(k, (t - 10 * HOUR) // MINUTE): known for k, t, known in found}
 
 
-@pytest.mark.parametrize(("backend", "at_once"), [("rocksdb", True), ("heap", False)])
+@pytest.mark.parametrize(
+    ("backend", "at_once"),
+    [("rocksdb", True), pytest.param("heap", False, marks=pytest.mark.whole)],
+)
 def test_initial_state_lives_from_the_first_watermark(
     spark: SparkSession, tmp_path: Path, backend: str, at_once: bool
 ) -> None:
@@ -135,7 +138,13 @@ def test_a_scans_initial_state_does_too(spark: SparkSession, tmp_path: Path, bac
 
 
 @BACKENDS
-@pytest.mark.parametrize("before", [None, "1 hour"], ids=["no TTL", "processing time"])
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param(None, marks=pytest.mark.whole, id="no TTL"),
+        pytest.param("1 hour", id="processing time"),
+    ],
+)
 def test_a_ttl_switched_on_before_any_watermark_starts_at_the_first(
     spark: SparkSession, tmp_path: Path, backend: str, before: Any
 ) -> None:

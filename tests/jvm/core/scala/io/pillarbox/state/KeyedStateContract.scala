@@ -20,6 +20,7 @@ import io.pillarbox.api.{
 }
 import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state.serialization.TestSerializers
+import io.pillarbox.tags.Whole
 import org.scalatest.funsuite.AnyFunSuite
 
 /** What every backend must do, TTL and persistence apart. */
@@ -414,7 +415,7 @@ abstract class KeyedStateContract extends AnyFunSuite with StateFixture {
     } finally backend.close()
   }
 
-  test("a value of 64 MiB is stored, committed and restored") {
+  test("a value of 64 MiB is stored, committed and restored", Whole) {
     val big = new Array[Byte](64 << 20)
     new java.util.Random(3).nextBytes(big)
     val descriptor = TestState.value("big", Serializers.ofBytes)

@@ -11,6 +11,7 @@ import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state._
 import io.pillarbox.state.heap.HeapKeyedStateBackend
 import io.pillarbox.state.rocksdb.{RocksDBFixture, RocksDBKeyedStateBackend}
+import io.pillarbox.testing.FewAndMany
 import org.scalacheck.{Gen, Shrink}
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.tags.Slow
@@ -21,16 +22,21 @@ import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
  * plain model. Memory is so small that writes and changes leave it all the time.
  */
 @Slow
-class TimersAndStateProperties extends AnyFunSuite with ScalaCheckPropertyChecks with RocksDBFixture {
+class TimersAndStateProperties extends AnyFunSuite
+    with ScalaCheckPropertyChecks
+    with FewAndMany
+    with RocksDBFixture {
   import TimersAndStateProperties._
 
   override protected def cacheBytes: Int = 16 << 10
 
   override protected def listChunkBytes: Int = 500
 
-  test("timers and state of one database are what a plain model has, over checkpoints, logs and crashes") {
-    forAll(script, minSuccessful(60))(steps => new Run().run(steps))
-  }
+  random(
+    "timers and state of one database are what a plain model has, over checkpoints, logs and crashes",
+    few = 15,
+    many = 100
+  )(times => forAll(script, minSuccessful(times))(steps => new Run().run(steps)))
 
   private final class Run {
     private var world = new World(openAt(newDirectory(), Serializers.ofString))

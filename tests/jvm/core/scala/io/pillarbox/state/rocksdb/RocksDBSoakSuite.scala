@@ -55,7 +55,7 @@ class RocksDBSoakSuite extends AnyFunSuite {
     run(heap, "keys", count.toString) == s"$count keys found"
   )
 
-  test("400,000 keys changed in one commit fit a heap of 64 MiB") {
+  test("400,000 keys changed in one commit fit a heap of 64 MiB", Whole) {
     keys(400000, "64m")
   }
 

@@ -64,7 +64,7 @@ class FaultsSuite extends AnyFunSuite with KeyedFixture {
 
     test(
       s"$backend, format $format: attempts that fail at random are tried again and leave nothing behind",
-      tags(isByDay = backend == "rocksdb" && format == "2"): _*
+      Whole
     ) {
       val random = new scala.util.Random(5)
       val failures = new AtomicInteger

@@ -19,7 +19,7 @@ class LocalFoldersSuite extends AnyFunSuite with LocalSpark with Eventually {
   }
 
   test("a closed folder goes with all that is in it, also if the thread is interrupted") {
-    (1 to 20).foreach { round =>
+    (1 to 4).foreach { round =>
       val folder = filled()
       if (round % 2 == 0) Thread.currentThread().interrupt()
       folder.close()
