@@ -22,7 +22,8 @@ import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
  * plain model. Memory is so small that writes and changes leave it all the time.
  */
 @Slow
-class TimersAndStateProperties extends AnyFunSuite
+class TimersAndStateProperties
+    extends AnyFunSuite
     with ScalaCheckPropertyChecks
     with FewAndMany
     with RocksDBFixture {
