@@ -587,6 +587,7 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
     (1 to 2).foreach(n => put(writer, n, s"answer $n"))
     val process = f.process()
     val held = f.hold(process)
+    f.hold(process) // has seen the segment a second time
     purge(f, Set("answer 2"))
     var meanwhile = Option.empty[String]
     files.onOpen { meanwhile = found(held, 1) }
