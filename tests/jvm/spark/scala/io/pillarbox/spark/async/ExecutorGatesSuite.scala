@@ -146,4 +146,10 @@ class ExecutorGatesSuite extends AnyFunSuite {
 
 private class ComeBackInAnHour extends RuntimeException with RetryAfter {
   override def retryAfterMs: Long = TimeUnit.HOURS.toMillis(1)
+
+  test("one limit that is there twice is refused") {
+    val problem =
+      intercept[IllegalArgumentException](newGates().hold(Seq("a", "a"), Seq(limited, limited), Nil))
+    assert(problem.getMessage.contains("twice") && problem.getMessage.contains("concurrency=2"))
+  }
 }
