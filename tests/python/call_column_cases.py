@@ -57,6 +57,28 @@ def reporting() -> Any:
     return report
 
 
+def pausing(then: Exception | None = None) -> Callable[[], Any]:
+    """Lets the whole limit pause in the first attempt of row 1, and raises ``then`` in the next."""
+
+    def made() -> Any:
+        paused = set()
+
+        async def pause(row):
+            if row.x not in paused and row.x:
+                paused.add(row.x)
+                raise pb.RetryAfter("1ms", all=True)
+            if row.x and then is not None:
+                raise then
+            return pb.current_call().attempt
+
+        return pause
+
+    return made
+
+
+LIMITED = {"limit": pb.Limit(concurrency=2, scope="task")}
+
+
 def reporting_lists() -> Any:
     async def report(rows):
         pb.current_call().report_usage(tokens=[1, 2.5], usd=1)
@@ -98,6 +120,13 @@ CALL_CASES = [
         f.failing(OSError("1"), OSError("2"), None),
         [of(0, 1, 1), of(1, 3, 3)],
         RETRIED,
+    ),
+    case("a pause is an attempt", pausing(), [of(0, 1, 1), of(1, 1, 2)], {**ONE, **LIMITED}),
+    case(
+        "an error after a pause",
+        pausing(OSError("1")),
+        [of(0, 1, 1, None), of(1, None, 2, "OSError")],
+        {**COLUMN, **LIMITED},
     ),
     case(
         "an error as a column",

@@ -261,3 +261,5 @@ def test_an_estimate_counts_failed_rows_under_every_option(
     assert pb.estimate(df.limit(0), refuse_b, returns="y string", engine=engine).calls == 0
     with pytest.raises(pb.InvalidOption, match=r"pb\.async_io has no option samples"):
         pb.estimate(df, refuse_b, returns="y string", samples=3)
+    with pytest.raises(pb.InvalidOption, match=r"explode.*pb\.usage"):
+        pb.estimate(df, refuse_b, returns="y string", explode=True, engine=engine)

@@ -72,3 +72,15 @@ def test_the_true_sum_is_within_the_bounds_in_some_95_of_100_samples() -> None:
         low, high = of(calls(*chance.sample(tokens, 100)), len(tokens)).spread["tokens"]
         inside += low <= sum(tokens) <= high
     assert 0.91 <= inside / 400 <= 0.98
+
+
+def test_rows_of_a_list_count_as_one_of_the_sample() -> None:
+    chance = random.Random(8)
+    lists = [chance.gammavariate(2, 400) for _ in range(1000)]
+    inside = 0
+    for _ in range(400):
+        sample = [tokens for one in chance.sample(lists, 50) for tokens in [one / 10] * 10]
+        low, high = of(calls(*sample), 10 * len(lists), batch_size=10).spread["tokens"]
+        inside += low <= sum(lists) <= high
+    assert 0.91 <= inside / 400 <= 0.98
+    assert of(calls(*[1.0] * 15), 100, batch_size=10).spread["tokens"] == (0, math.inf)

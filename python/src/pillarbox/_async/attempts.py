@@ -25,13 +25,13 @@ class AttemptedCall:
     """One row that is called for, in one or several attempts."""
 
     __slots__ = ("answer", "attempt", "attempt_started", "attempt_timer", "calls", "deadline",
-                 "done", "draw", "elapsed_ms", "failure", "id", "retry_timer", "row", "started",
-                 "told", "usage")  # fmt: skip
+                 "done", "draw", "elapsed_ms", "failure", "id", "pauses", "retry_timer", "row",
+                 "started", "told", "usage")  # fmt: skip
 
     def __init__(self, element_id: int, row: Any) -> None:
         self.id = element_id
         self.row = row
-        self.attempt = 0
+        self.attempt = self.pauses = 0  # the number of the attempt is without pauses
         self.attempt_started = 0.0
         self.draw = 0.0
         self.calls = False
@@ -46,6 +46,11 @@ class AttemptedCall:
         self.attempt_timer: asyncio.TimerHandle | None = None
         self.retry_timer: asyncio.TimerHandle | None = None
 
+    @property
+    def attempts(self) -> int:
+        """The attempts that were made, those that ended in a pause of the limits among them."""
+        return self.attempt + self.pauses
+
     def call_values(self, prefix: str, is_first: bool) -> dict[str, Any]:
         """Return the fields of the call column for the first of a call's rows, or another one.
 
@@ -53,7 +58,7 @@ class AttemptedCall:
         """
         return {
             "call_id": f"{prefix}-{self.id}",
-            "attempts": self.attempt if is_first else 0,
+            "attempts": self.attempts if is_first else 0,
             "elapsed_ms": self.elapsed_ms,
             "from_journal": False,
             "usage": [(u, n) for u, n in self.usage.items() if is_first and n > 0],
@@ -68,7 +73,7 @@ class AttemptedCall:
         return {
             "kind": failure.kind,
             "message": failure.message,
-            "attempts": self.attempt,
+            "attempts": self.attempts,
             "elapsed_ms": self.elapsed_ms,
             "call_id": f"{prefix}-{self.id}",
         }
@@ -225,11 +230,12 @@ class Attempts(ABC, Generic[E]):
         if failure.pauses_limit and self._options.limits:
             self._pause(failure.retry_after_ms / 1000)
             element.attempt -= 1  # a pause uses up none
+            element.pauses += 1
         elif retry is None or not failure.retryable or element.attempt >= retry.max_attempts:
             self._fail(element, failure)
             return
         if self.failed_calls is not None:
-            self.failed_calls.attempt(element.row, element.attempt, failure)
+            self.failed_calls.attempt(element.row, element.attempts, failure)
         if failure.retry_after_ms >= 0:
             delay = failure.retry_after_ms / 1000
         else:
@@ -277,7 +283,7 @@ class Attempts(ABC, Generic[E]):
     def _fail(self, element: E, failure: Failure) -> None:
         element.failure = failure
         if self.failed_calls is not None and self._options.on_error != "raise":
-            self.failed_calls.row(element.row, element.attempt, failure)
+            self.failed_calls.row(element.row, element.attempts, failure)
         self._finish(element)
 
     def _finish(self, element: E) -> None:

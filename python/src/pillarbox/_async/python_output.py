@@ -93,7 +93,7 @@ class OutputBuilder:
             failed, misfit = elements[index], final_failure(mismatch)
             failed.failure = misfit
             if self.failed_calls is not None and self._options.on_error != "raise":
-                self.failed_calls.row(failed.row, failed.attempt, misfit)
+                self.failed_calls.row(failed.row, failed.attempts, misfit)
 
     def _assembled(
         self,
@@ -119,7 +119,8 @@ class OutputBuilder:
     def raised(self, element: Element, failure: Failure) -> Reported:
         """Return the error that fails the task under on_error="raise"."""
         operator, row = f"async_io({self._options.name})", row_text(element.row)
-        return Reported(report_of_call(failure, operator, row, element.attempt, element.elapsed_ms))
+        made, elapsed_ms = element.attempts, element.elapsed_ms
+        return Reported(report_of_call(failure, operator, row, made, elapsed_ms))
 
 
 class OutputBuffer:

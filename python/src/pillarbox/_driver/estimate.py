@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .._base.checks import check, check_count, check_frame
+from .._base.checks import check, check_count, check_frame, needs_other
 from ..limits import Limit, as_limits
 from ..options import ErrorColumn, as_batch_size, as_journal, as_on_error
 from .async_io import async_io
@@ -57,14 +57,19 @@ def estimate(
 
     The bounds are those of a mean by the normal distribution, with the correction for a finite
     population (W. G. Cochran, Sampling Techniques, 3rd ed., 1977, chapter 2): good for a sample of
-    some fifty rows, too narrow where a few rows cost nearly all.
+    some fifty rows, too narrow where a few rows cost nearly all. With ``batch_size`` rows of a list
+    share what it costs, so the bounds are those of a sample of so many lists.
 
-    Raises what :func:`async_io` raises, and :class:`InvalidOption` for a stream.
+    Raises what :func:`async_io` raises, and :class:`InvalidOption` for a stream, and for
+    ``explode``: of a call that gives no row nothing would be known.
     """
     check_frame(df)
     check_count("sample", sample, 100)
     example = "spark.read.table(...), rows as the stream has them"
     check(not df.isStreaming, "df", "a batch DataFrame", df, example)
+    if options.get("explode"):
+        advice = "Leave explode out, or run pb.async_io on a sample and read pb.usage of that."
+        raise needs_other("explode", options["explode"], "with pb.estimate", advice)
     rows, tasks = _counted(df)
     count = min(sample, rows)
     if not count:
@@ -109,8 +114,6 @@ def _called(
     call, error = called[f"`{_CALL}`"], called[f"`{failed.name}`"]
     seen = called.select(call.alias("call"), error.isNotNull().alias("failed")).collect()
     units = list(called.schema[_CALL].metadata[UNITS])
-    if options.get("explode"):  # a call gives several rows, of which the first has what it cost
-        seen = list({row.call.call_id: row for row in reversed(seen)}.values())
     return [
         _Called(row.call.attempts, row.call.elapsed_ms, row.call.usage or {}, row.failed)
         for row in seen
@@ -159,10 +162,11 @@ class _Whole:
         """Return bounds of the sum. The error of all rows is that of the rows that are left."""
         if self._rows == self._count:
             return self._sum(amounts), self._sum(amounts)
-        if len(amounts) < 2:
+        lists = len(amounts) // self._list
+        if lists < 2:
             return 0.0, math.inf
         left = self._rows - self._count
-        error = statistics.stdev(amounts) * math.sqrt(self._rows * left / len(amounts))
+        error = statistics.stdev(amounts) * math.sqrt(self._rows * left / lists)
         middle, half = self._sum(amounts), _OF_95_PERCENT * error
         return max(0.0, middle - half), middle + half
 

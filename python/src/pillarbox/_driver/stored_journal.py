@@ -86,9 +86,11 @@ def purge_journal(
         pb.purge_journal(spark, path, older_than="90 days")
 
     When it returns, the answers that were there when it began are in no file of the folder any
-    more. The others stay, also if it fails; then it can be run again. Jobs may use the journal
-    meanwhile, and what they keep from then on stays. A task that runs may use an answer that it
-    has read before once more.
+    more. The others stay, also if it fails; then it can be run again. Files whose answers are past
+    three times their ``ttl`` go as well, and don't count. Jobs may use the journal meanwhile, and
+    what they keep from then on stays. A task that runs may use an answer that it has read before
+    once more. Run one purge of a folder at a time on an object store: of two at once the one can
+    bring back what the other has deleted.
 
     Parameters
     ----------

@@ -108,7 +108,7 @@ class AsyncKeyedRuntime(KeyedRuntime):
         told: dict[str, Any] = super().current_event()
         failed = self._failed
         if failed is not None:
-            told |= {"attempts": failed.attempt, "elapsed_ms": failed.elapsed_ms}
+            told |= {"attempts": failed.attempts, "elapsed_ms": failed.elapsed_ms}
         return told
 
     def _fire(self, key_index: int, kind: int, time: int) -> None:

@@ -88,13 +88,37 @@ class CallAccountSuite extends AnyFunSuite {
     val known = new CallJournal[String] {
       override def find(key: CallKey): util.Collection[String] = util.List.of("x", "y")
       override def willCall(): Unit = ()
-      override def keep(key: CallKey, cost: CallCost, rows: util.Collection[String]): Unit = ()
+      override def keep(key: CallKey, cost: CallCost, attempt: Int, rows: util.Collection[String]): Unit = ()
       override def flush(): Unit = ()
     }
     val h = harness(keyed(_).copy(journal = Some(known)))
     h.process("a")
     h.runMail()
     assert(h.emitted == Seq("a=>x [0 0 0 J],y [0 0 0 J]"))
+  }
+
+  test("a journal is told of attempts that ended in a pause of the limits, too") {
+    val kept = scala.collection.mutable.Buffer.empty[(Int, Int)]
+    val journal = new CallJournal[String] {
+      override def find(key: CallKey): util.Collection[String] = null
+      override def willCall(): Unit = ()
+      override def keep(key: CallKey, cost: CallCost, attempt: Int, rows: util.Collection[String]): Unit =
+        kept += cost.attempts -> attempt
+      override def flush(): Unit = ()
+    }
+    final class Pause extends RuntimeException with RetryAfter {
+      override def retryAfterMs: Long = 1000
+      override def all: Boolean = true
+    }
+    val clock = new SimulatedClock
+    val h = harness(keyed(_).copy(journal = Some(journal), gate = new ConcurrencyGate(1, clock)))
+    h.process("a")
+    h.fail("a", new Pause)
+    h.advanceTo(1000)
+    clock.run(1000)
+    h.runMail()
+    h.answer("a")
+    assert(kept == Seq(2 -> 1) && h.emitted == Seq("a=>a1 [0 2 1000]"))
   }
 
   test("attempts that the service refused are counted, and no others") {

@@ -27,7 +27,7 @@ class KeyedCallsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     override def find(key: CallKey): util.Collection[String] =
       unwritten.toMap.get(key).orElse(rows.get(key)).map(found => util.List.of(found: _*)).orNull
     override def willCall(): Unit = willCalls += 1
-    override def keep(key: CallKey, cost: CallCost, found: util.Collection[String]): Unit =
+    override def keep(key: CallKey, cost: CallCost, attempt: Int, found: util.Collection[String]): Unit =
       unwritten += key -> found.toArray(Array.empty[String]).toSeq
     override def flush(): Unit = {
       rows ++= unwritten
@@ -87,7 +87,7 @@ class KeyedCallsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     val failing = new CallJournal[String] {
       override def find(key: CallKey): util.Collection[String] = null
       override def willCall(): Unit = throw new java.io.IOException("read-only")
-      override def keep(key: CallKey, cost: CallCost, rows: util.Collection[String]): Unit = ()
+      override def keep(key: CallKey, cost: CallCost, attempt: Int, rows: util.Collection[String]): Unit = ()
       override def flush(): Unit = ()
     }
     val readOnly = new AsyncHarness(options().copy(callKey = Some(keyOf), journal = Some(failing)))
@@ -96,7 +96,7 @@ class KeyedCallsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     val full = new CallJournal[String] {
       override def find(key: CallKey): util.Collection[String] = null
       override def willCall(): Unit = ()
-      override def keep(key: CallKey, cost: CallCost, rows: util.Collection[String]): Unit = ()
+      override def keep(key: CallKey, cost: CallCost, attempt: Int, rows: util.Collection[String]): Unit = ()
       override def flush(): Unit = throw new java.io.IOException("full")
     }
     val noRoom = new AsyncHarness(options().copy(callKey = Some(keyOf), journal = Some(full)))

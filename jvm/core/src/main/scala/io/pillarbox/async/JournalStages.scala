@@ -28,7 +28,7 @@ private[async] final class Kept[IN, OUT](journal: CallJournal[OUT]) extends Stag
   override def ended(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
     if (attempt.isAnswer) {
       val usage = if (call.usage eq null) Nil else call.usage.amounts
-      journal.keep(call.key, CallCost(attempt.attempt, usage), attempt.rows)
+      journal.keep(call.key, CallCost(call.attempts, usage), attempt.attempt, attempt.rows)
     }
     true
   }

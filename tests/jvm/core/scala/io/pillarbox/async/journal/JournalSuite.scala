@@ -318,6 +318,28 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
     assert(files.contents.size == 2)
   }
 
+  test(
+    "where files are safe once they are closed, tasks of the process find an answer before, and wait for it"
+  ) {
+    val files = memory(persists = false)
+    val f = new Fixture(files, JournalLimits(flushIntervalMs = TimeUnit.DAYS.toMillis(1)))
+    val process = f.process()
+    val Seq(first, second, third, fourth) = Seq.fill(4)(f.hold(process, ttlMs = 100))
+    put(first, 1, "one")
+    assert(files.contents.isEmpty && found(second, 1).contains("one"))
+    f.now += 100
+    assert(found(second, 1).isEmpty)
+    put(first, 1, "again")
+    second.close()
+    assert(files.contents.size == 1 && found(third, 1).contains("again"))
+    put(first, 2, "two")
+    assert(found(third, 2).contains("two"))
+    files.room = 20
+    intercept[IOException](put(fourth, 3, "three"))
+    assert(found(fourth, 2).isEmpty, "it is lost")
+    assert(intercept[IOException](third.close()).getMessage.contains("was given up"))
+  }
+
   test("where files are safe once they are closed, a task that wrote closes them when it ends") {
     val files = memory(persists = false)
     val f = new Fixture(files, JournalLimits(flushIntervalMs = TimeUnit.DAYS.toMillis(1)))
@@ -377,36 +399,39 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
       assert(found(f.hold(f.process(), ttlMs = 100), 1).contains("again"))
     }
 
-  test("an interval whose segment can't be closed fails the next write, or the end of the task") {
-    val files = new MemoryJournalFiles(persists = false)
-    val failing = new JournalFiles {
-      override def list() = files.list()
-      override def open(name: String) = files.open(name)
-      override def delete(name: String) = files.delete(name)
-      override def exists(name: String) = files.exists(name)
-      override def rename(from: String, to: String) = files.rename(from, to)
-      override def create(name: String) = {
-        val out = files.create(name)
-        new JournalOutput {
-          override def write(bytes: Array[Byte], offset: Int, length: Int) = out.write(bytes, offset, length)
-          override def persist() = false
-          override def sync() = out.sync()
-          override def close() = throw new IOException("not closed")
+  for (problem <- Seq(new IOException("not closed"), new IllegalStateException("not closed")))
+    test(s"an interval whose segment can't be closed fails the next write, or the task's end: $problem") {
+      def lost(body: => Unit) = assert(intercept[IOException](body).getMessage.contains("not closed"))
+      val files = new MemoryJournalFiles(persists = false)
+      val failing = new JournalFiles {
+        override def list() = files.list()
+        override def open(name: String) = files.open(name)
+        override def delete(name: String) = files.delete(name)
+        override def exists(name: String) = files.exists(name)
+        override def rename(from: String, to: String) = files.rename(from, to)
+        override def create(name: String) = {
+          val out = files.create(name)
+          new JournalOutput {
+            override def write(bytes: Array[Byte], offset: Int, length: Int) =
+              out.write(bytes, offset, length)
+            override def persist() = false
+            override def sync() = out.sync()
+            override def close() = throw problem
+          }
         }
       }
+      val f = new Fixture(failing, JournalLimits(flushIntervalMs = 10))
+      val held = f.hold(f.process())
+      put(held, 1, "one")
+      eventually(lost(held.open()))
+      // Nobody else hears of it, nor takes the news away.
+      val process = f.process()
+      val (other, idle) = (f.hold(process), f.hold(process))
+      put(other, 1, "one")
+      idle.close()
+      lost(other.close())
+      lost(held.close())
     }
-    val f = new Fixture(failing, JournalLimits(flushIntervalMs = 10))
-    val held = f.hold(f.process())
-    put(held, 1, "one")
-    eventually(assert(intercept[IOException](held.open()).getMessage == "not closed"))
-    // Nobody else hears of it, nor takes the news away.
-    val process = f.process()
-    val (other, idle) = (f.hold(process), f.hold(process))
-    put(other, 1, "one")
-    idle.close()
-    assert(intercept[IOException](other.close()).getMessage == "not closed")
-    assert(intercept[IOException](held.close()).getMessage == "not closed")
-  }
 
   test("a journal that nobody uses is forgotten after a while, and read again") {
     val files = memory()
@@ -445,6 +470,27 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
     assert(found(second, 1).isEmpty)
     f.nanos += TimeUnit.SECONDS.toNanos(2)
     eventually(assert(found(second, 1).contains("one")))
+  }
+
+  test("a folder that took long to be read is looked at again about a second later") {
+    val files = memory()
+    val f = new Fixture(files)
+    files.onListed { f.nanos += TimeUnit.SECONDS.toNanos(60) }
+    val second = f.hold(f.process())
+    put(f.hold(f.process()), 1, "one")
+    f.nanos += TimeUnit.SECONDS.toNanos(2)
+    eventually(assert(found(second, 1).contains("one")))
+  }
+
+  test("an answer that is there and can't be read fails the task, and is not asked for again") {
+    val files = memory()
+    val f = new Fixture(files)
+    put(f.hold(f.process()), 1, "one")
+    val held = f.hold(f.process())
+    files.isUnreachable = true
+    assert(intercept[IOException](found(held, 1)).getMessage == "unreachable")
+    files.isUnreachable = false
+    assert(found(held, 1).contains("one"))
   }
 
   private def stored(f: Fixture) = new StoredAnswers(f.files, () => f.now)
@@ -522,6 +568,54 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
     val late = f.hold(f.process())
     files.delete("source.1.calls")
     assert(found(late, 1).contains("answer 1") && SegmentFormat.generationOf(copy) == 2)
+  }
+
+  test("a purge between the list of the folder and its reading hides no answer") {
+    val files = memory()
+    val f = new Fixture(files)
+    val writer = f.hold(f.process())
+    (1 to 2).foreach(n => put(writer, n, s"answer $n"))
+    files.onListed(purge(f, Set("answer 2")))
+    val held = f.hold(f.process())
+    assert((1 to 2).map(found(held, _).isDefined) == Seq(true, false))
+  }
+
+  test("an answer that moved is found by tasks while another one learns where it is") {
+    val files = memory()
+    val f = new Fixture(files)
+    val writer = f.hold(f.process())
+    (1 to 2).foreach(n => put(writer, n, s"answer $n"))
+    val process = f.process()
+    val held = f.hold(process)
+    purge(f, Set("answer 2"))
+    var meanwhile = Option.empty[String]
+    files.onOpen { meanwhile = found(held, 1) }
+    f.hold(process)
+    assert(meanwhile.contains("answer 1"))
+  }
+
+  test("of two purges of a segment at once one fails, and none brings back what the other has deleted") {
+    val files = memory()
+    val f = new Fixture(files)
+    val held = f.hold(f.process())
+    (1 to 3).foreach(n => put(held, n, s"answer $n"))
+    files.onCreate(purge(f, Set("answer 2")))
+    intercept[FileNotFoundException](purge(f, Set("answer 1")))
+    assert(textsOf(f) == Seq("answer 1", "answer 3") && files.contents.size == 1)
+    purge(f, Set("answer 1"))
+    assert(textsOf(f) == Seq("answer 3"))
+  }
+
+  test("a purge deletes files that nobody reads: those that are over, and one of a purge that was killed") {
+    val files = memory()
+    val f = new Fixture(files)
+    put(f.hold(f.process(), ttlMs = 100), 1, "one")
+    files.put(SegmentFormat.doomedName("a.1.calls"), Array.emptyByteArray)
+    f.now += 300
+    put(f.hold(f.process()), 2, "two")
+    files.put("b.calls.gone.txt", Array.emptyByteArray)
+    stored(f).deleteOver()
+    assert(textsOf(f) == Seq("two") && files.contents.size == 2)
   }
 
   test(

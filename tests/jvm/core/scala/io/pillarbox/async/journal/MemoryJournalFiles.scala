@@ -23,6 +23,12 @@ final class MemoryJournalFiles(persists: Boolean) extends JournalFiles {
   /** What is done when written bytes are persisted. */
   var onPersist: () => Unit = () => ()
 
+  /** What is done once when files have been listed, before one is opened, before one is created. */
+  val onListed, onOpen, onCreate = new Once
+
+  /** True if files are there, and can't be read. */
+  var isUnreachable = false
+
   def contents: Map[String, Array[Byte]] = synchronized {
     files.iterator.map { case (name, content) => name -> content.bytes }.toMap
   }
@@ -31,19 +37,23 @@ final class MemoryJournalFiles(persists: Boolean) extends JournalFiles {
     files(name) = new Content(bytes, clock())
   }
 
-  override def list(): Seq[JournalFile] = synchronized {
-    files.iterator.map { case (name, content) =>
+  override def list(): Seq[JournalFile] = {
+    val found = synchronized(files.iterator.map { case (name, content) =>
       JournalFile(name, content.bytes.length.toLong, content.writtenMs)
-    }.toSeq
+    }.toList)
+    onListed.run()
+    found
   }
 
   private def contentOf(name: String): Content =
     synchronized(files.getOrElse(name, throw new FileNotFoundException(name)))
 
   override def open(name: String): JournalInput = {
+    onOpen.run()
     val content = contentOf(name)
     new JournalInput {
       override def read(position: Long, into: Array[Byte], offset: Int, length: Int): Int = {
+        if (isUnreachable) throw new IOException("unreachable")
         val bytes = MemoryJournalFiles.this.synchronized(content.bytes)
         val count = math.min(length.toLong, bytes.length - position).toInt
         if (count > 0) System.arraycopy(bytes, position.toInt, into, offset, count)
@@ -55,6 +65,7 @@ final class MemoryJournalFiles(persists: Boolean) extends JournalFiles {
 
   override def create(name: String): JournalOutput = {
     if (isReadOnly) throw new IOException("read-only")
+    onCreate.run()
     val content = new Content(Array.emptyByteArray, clock())
     def show(): Unit = synchronized(files(name) = content)
     if (persists) show()
@@ -88,4 +99,17 @@ final class MemoryJournalFiles(persists: Boolean) extends JournalFiles {
   }
 
   override def delete(name: String): Unit = synchronized(files.remove(name)): Unit
+}
+
+/** What is done at the next event, and not at those after it. */
+final class Once {
+  private var todo = Option.empty[() => Unit]
+
+  def apply(body: => Unit): Unit = todo = Some(() => body)
+
+  def run(): Unit = {
+    val now = todo
+    todo = None
+    now.foreach(_())
+  }
 }

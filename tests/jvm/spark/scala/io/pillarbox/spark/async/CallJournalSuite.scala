@@ -7,7 +7,7 @@ import java.util.HexFormat
 
 import com.fasterxml.jackson.databind.node.ObjectNode
 import io.pillarbox.async.journal.{CallKey, JournalOperator}
-import io.pillarbox.spark.functions.{Held, OddFails, Repeat}
+import io.pillarbox.spark.functions.{Held, OddFails, Repeat, WrongType}
 import io.pillarbox.spark.{LocalSpark, PythonBridge, SpecBuilder}
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection}
 import org.apache.spark.sql.catalyst.util.GenericArrayData
@@ -81,6 +81,35 @@ class CallJournalSuite extends AnyFunSuite with LocalSpark {
 
   private def read(journal: String, name: String*): DataFrame =
     name.foldLeft(spark.read.format("pillarbox-journal"))(_.option("name", _)).load(journal)
+
+  test("a view that is older than a change of types says so") {
+    withFolder("") { (_, journal) =>
+      Held.reset(below = 1000)
+      def called(returns: String)(spec: ObjectNode): Unit =
+        named("held")(spec.put("returns", StructType.fromDDL(returns).json))
+      calls(ids(0, 2), classOf[Held], journal)(called("x long")).collect()
+      val view = read(journal, "held")
+      assert(view.where("answer.x >= 0").count() == 2)
+      calls(ids(0, 2), classOf[WrongType], journal)(called("x string")).collect()
+      val error = intercept[Exception](view.where("answer.x >= 0").collect())
+      val text = Iterator.iterate[Throwable](error)(_.getCause).takeWhile(_ != null).mkString
+      assert(text.contains("JOURNAL_COLUMNS_DIFFER") && text.contains("bigint and string"))
+    }
+  }
+
+  test("a purge deletes the files whose answers are past all use") {
+    withFolder("") { (folder, journal) =>
+      Held.reset(below = 1000)
+      calls(ids(0, 2), classOf[Held], journal) { spec =>
+        named("held")(spec.put("journal_ttl_ms", 1000))
+      }.collect()
+      Files.list(folder.resolve("answers")).forEach { file =>
+        Files.setLastModifiedTime(file, java.nio.file.attribute.FileTime.fromMillis(0)): Unit
+      }
+      PythonBridge.purgeJournal(spark, s"""{"path":"$journal","older_than_ms":1}""")
+      assert(Files.list(folder.resolve("answers")).count() == 0)
+    }
+  }
 
   test("no row and many rows come back, failures are called again") {
     withFolder("") { (_, journal) =>

@@ -17,8 +17,10 @@ private[pillarbox] trait CallJournal[OUT] {
   /**
    * Keeps the rows that the function answered in the last of the attempts. They are safe, as far as the
    * folder can promise it, when `flush` returns.
+   *
+   * @param attempt its number, without those that ended in a pause of the limits
    */
-  def keep(key: CallKey, cost: CallCost, rows: util.Collection[OUT]): Unit
+  def keep(key: CallKey, cost: CallCost, attempt: Int, rows: util.Collection[OUT]): Unit
 
   /** Writes the kept rows, before they leave the operator. */
   def flush(): Unit
@@ -27,7 +29,7 @@ private[pillarbox] trait CallJournal[OUT] {
 /**
  * What an answer has cost.
  *
- * @param attempts the attempts of its call, the last of which gave it
+ * @param attempts the attempts of its call, with pauses of the limits; the last of them gave it
  * @param usage the amounts that all of them reported, by unit
  */
 private[pillarbox] final case class CallCost(attempts: Int, usage: Seq[(String, Double)] = Nil)

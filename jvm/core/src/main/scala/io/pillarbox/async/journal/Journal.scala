@@ -30,6 +30,7 @@ private[journal] final class Journal(
 
   private val index = new JournalIndex(age, scratch)
   private val segments = mutable.ArrayBuffer.empty[Segment]
+  private val byName = mutable.HashMap.empty[String, Segment]
   val writer: SegmentWriter = new SegmentWriter(
     files,
     limits,
@@ -39,6 +40,7 @@ private[journal] final class Journal(
   )
   private val refreshing = new Object
   private val isAsked = new AtomicBoolean
+  private var wasRead = false
   @volatile private var nextRefresh = nanoTime()
 
   def size: Long = index.size
@@ -47,9 +49,13 @@ private[journal] final class Journal(
   @throws[IOException]
   def refresh(): Unit = refreshing.synchronized {
     val start = nanoTime()
-    readNew()
+    var round = 1
+    while (!readNew() && round < MostRounds) round += 1
     val end = nanoTime()
-    nextRefresh = end + math.max(RefreshNanos, RestShare * (end - start))
+    // To read all the folder takes long, to look for what is new afterwards does not.
+    val rest = if (wasRead) RestShare * (end - start) else 0L
+    wasRead = true
+    nextRefresh = end + math.max(RefreshNanos, rest)
   }
 
   /** Refreshes on another thread, if that was not done lately. Never blocks. */
@@ -60,7 +66,8 @@ private[journal] final class Journal(
       finally isAsked.set(false)
     }
 
-  private def readNew(): Unit = {
+  /** Reads what is new in the folder; false if segments were gone or renamed between its list and that. */
+  private def readNew(): Boolean = {
     val own = writer.currentName
     val now = age.nowMs
     val segmentFiles = files.list().filter(file => SegmentFormat.isName(file.name))
@@ -69,36 +76,43 @@ private[journal] final class Journal(
     // The segment was deleted: records that go there now would be lost.
     if (own.exists(name => !found.exists(_.name == name)) && writer.currentName == own)
       writer.abandon(new FileNotFoundException(own.get))
-    val known = segments.synchronized(segments.iterator.map(segment => segment.name -> segment).toMap)
-    val there = found.iterator.map(_.name).toSet
-    known.values.foreach(segment => segment.see(there(segment.name)))
     // A record that was copied has its place in the copy then.
-    found.sortBy(file => (SegmentFormat.generationOf(file.name), file.name)).foreach { file =>
-      val segment = known.getOrElse(file.name, newSegment(file.name))
-      if (!segment.isOwn && segment.readTo != file.length) read(segment)
+    val ordered = found.sortBy(file => (SegmentFormat.generationOf(file.name), file.name))
+    val gone = ordered.filterNot { file =>
+      val segment = segmentOf(file.name)
+      segment.isOwn || segment.readTo == file.length || isRead(segment)
     }
+    // What has another name now is known by that already, or else comes in the next list.
+    if (gone.isEmpty) {
+      val there = found.iterator.map(_.name).toSet
+      segments.synchronized(segments.foreach(segment => segment.see(there(segment.name))))
+    }
+    gone.isEmpty
   }
 
   private def delete(file: JournalFile): Unit =
     try files.delete(file.name)
     catch { case NonFatal(e) => log.debug("Could not delete the old segment {} of a journal", file.name, e) }
 
-  private def newSegment(name: String): Segment = segments.synchronized {
-    // One of this process may have come meanwhile.
-    segments.find(_.name == name).getOrElse {
-      val segment = new Segment(name, isOwn = false)
-      segment.number = addSegment(segment)
-      segment
-    }
+  private def segmentOf(name: String): Segment = segments.synchronized {
+    byName.getOrElse(
+      name, {
+        val segment = new Segment(name, isOwn = false)
+        segment.number = addSegment(segment)
+        segment
+      }
+    )
   }
 
   private def addSegment(segment: Segment): Int = segments.synchronized {
     segments += segment
+    byName(segment.name) = segment
     segments.size - 1
   }
 
-  private def read(segment: Segment): Unit =
-    try
+  /** Reads what is new in a segment; false if it is not there. */
+  private def isRead(segment: Segment): Boolean =
+    try {
       Using.resource(files.open(segment.name)) { in =>
         val scan = new SegmentScan(in, segment.name, segment.readTo)
         while (scan.next()) if (SegmentFormat.isAnswer(scan.buffer, scan.at)) {
@@ -110,10 +124,8 @@ private[journal] final class Journal(
         }
         segment.readTo = scan.end
       }
-    catch {
-      // The segment was deleted, which is allowed at any time.
-      case _: FileNotFoundException => ()
-    }
+      true
+    } catch { case _: FileNotFoundException => false }
 
   /** Finds the record of the key; null if there is none that counts. */
   @throws[IOException]
@@ -157,4 +169,7 @@ private object Journal {
 
   /** Looking takes at most one part in this many of the time. */
   private final val RestShare = 100L
+
+  /** How often the folder is listed at most while segments go between its list and their reading. */
+  private final val MostRounds = 10
 }

@@ -74,7 +74,7 @@ private[pillarbox] final class Journals(
 }
 
 private[pillarbox] object Journals {
-  private[journal] val log = LoggerFactory.getLogger(classOf[Journals])
+  private val log = LoggerFactory.getLogger(classOf[Journals])
   private val KeepNanos = TimeUnit.MINUTES.toNanos(10)
 
   private val TemporaryFolder = () => Paths.get(System.getProperty("java.io.tmpdir"))
@@ -92,7 +92,6 @@ private[pillarbox] final class HeldJournal private[journal] (
     timeMs: () => Long,
     release: () => Unit
 ) extends AutoCloseable {
-  import Journals.log
 
   private val reader = new SegmentReader(journal.files)
   private val records = new RecordBuffer(operator)
@@ -110,6 +109,21 @@ private[pillarbox] final class HeldJournal private[journal] (
   }
 
   private def findWritten(key: CallKey): Array[Byte] = {
+    val unread = journal.writer.findUnread(key)
+    if (unread == null) findReadable(key)
+    else {
+      // The row that gets it may not leave for good before it is safe.
+      await(unread.segment)
+      unread.payload
+    }
+  }
+
+  private def await(appended: Unsettled): Unit = {
+    unsettled.removeIf(_.isSafe)
+    unsettled.add(appended): Unit
+  }
+
+  private def findReadable(key: CallKey): Array[Byte] = {
     val place = journal.find(key)
     if (place == null) {
       journal.refreshSoon()
@@ -123,16 +137,16 @@ private[pillarbox] final class HeldJournal private[journal] (
   private def payloadAt(place: RecordPlace, key: CallKey): Array[Byte] =
     reader.payload(journal.nameOf(place), place.offset, key)
 
-  /** Looks for a record that can't be read where it was: its segment may have another name, or a copy. */
+  /**
+   * Looks for a record that isn't where it was: its segment may have another name, or a copy. If the segment is
+   * there the record is damaged.
+   */
   private def findMoved(key: CallKey, old: RecordPlace): Array[Byte] =
-    try {
+    if (journal.files.exists(journal.nameOf(old))) null
+    else {
       journal.refresh()
       val place = journal.find(key)
       if (place == null || place == old) null else payloadAt(place, key)
-    } catch {
-      case e: IOException =>
-        log.warn("A journal can't be read: an answer in it is asked for again", e)
-        null
     }
 
   /** Makes sure that records can be written, or throws. */
@@ -156,7 +170,7 @@ private[pillarbox] final class HeldJournal private[journal] (
     try {
       throwLost()
       val appended = journal.writer.append(records)
-      if (appended != null) unsettled.add(appended): Unit
+      if (appended != null) await(appended)
     } finally records.clear()
 
   /** Makes the flushed records safe, or throws; drops those that were only added. Idempotent. */

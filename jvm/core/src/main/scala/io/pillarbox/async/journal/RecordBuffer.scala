@@ -18,8 +18,11 @@ private[journal] final class RecordBuffer(val operator: JournalOperator) {
   /** The payload that was added last for the key, or null. */
   def payload(key: CallKey): Array[Byte] = {
     val start = newest.get(key)
-    if (start == null) null else payloadAt(buffer, start)
+    if (start == null) null else payloadOf(start)
   }
+
+  /** The payload of the record that starts at `start`. */
+  def payloadOf(start: Int): Array[Byte] = payloadAt(buffer, start)
 
   def size: Int = buffer.position()
 

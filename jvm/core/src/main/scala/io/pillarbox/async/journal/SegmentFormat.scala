@@ -43,6 +43,7 @@ private[journal] object SegmentFormat {
   final val LargestContent: Int = 1 << 30
 
   private final val Suffix = ".calls"
+  private final val Doomed = ".gone"
   private val Name = """(.+?)(?:\.(\d{1,9}))?(?:_(\d{1,18}))?\.calls""".r
 
   /** The number of lives of its answers after which a segment is deleted, from when it was written. */
@@ -64,6 +65,11 @@ private[journal] object SegmentFormat {
     case Name(unique, null, ttlMs) => nameOf(unique, 1, if (ttlMs == null) 0L else ttlMs.toLong)
     case _ => name
   }
+
+  /** The name of a segment whose copy is whole: it is to be deleted, and nobody reads it. */
+  def doomedName(name: String): String = name + Doomed
+
+  def isDoomed(name: String): Boolean = name.endsWith(Suffix + Doomed)
 
   def isName(name: String): Boolean = name.endsWith(Suffix) && !name.startsWith(".")
 

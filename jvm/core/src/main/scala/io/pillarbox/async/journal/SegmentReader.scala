@@ -4,8 +4,6 @@ import java.io.IOException
 import java.nio.ByteBuffer
 import java.util
 
-import org.slf4j.LoggerFactory
-
 /**
  * Reads single records. It reads ahead as long as records are asked for in about the order in which they were
  * written, as a task that runs again asks. One thread; keeps a few files open until `close`.
@@ -22,7 +20,12 @@ private[journal] final class SegmentReader(files: JournalFiles) extends AutoClos
     }
   }
 
-  /** Reads a record; null if it is gone, or can't be read. */
+  /**
+   * Reads a record; null if it is damaged, or its segment is gone.
+   *
+   * @throws IOException if the segment is there and can't be read
+   */
+  @throws[IOException]
   def payload(segment: String, offset: Long, key: CallKey): Array[Byte] =
     try {
       val window = windows.computeIfAbsent(segment, name => new Window(name))
@@ -31,9 +34,9 @@ private[journal] final class SegmentReader(files: JournalFiles) extends AutoClos
       if (found == null && window.reopen()) window.record(offset, key) else found
     } catch {
       case e: IOException =>
-        log.warn("Segment {} of a journal can't be read: its answers are asked for again", segment, e)
         val window = windows.remove(segment)
         if (window != null) window.close()
+        if (files.exists(segment)) throw e
         null
     }
 
@@ -95,7 +98,6 @@ private[journal] final class SegmentReader(files: JournalFiles) extends AutoClos
 }
 
 private object SegmentReader {
-  private val log = LoggerFactory.getLogger(classOf[SegmentReader])
   private final val MostWindows = 8
   private final val Smallest = 1 << 13
   private final val Largest = 1 << 18

@@ -1,7 +1,7 @@
 package io.pillarbox.async.journal
 
 import java.io.{FileNotFoundException, IOException}
-import java.util.concurrent.{CompletableFuture, TimeUnit}
+import java.util.concurrent.{CompletableFuture, ConcurrentHashMap, TimeUnit}
 
 import scala.collection.mutable
 import scala.util.control.NonFatal
@@ -29,6 +29,15 @@ private[journal] final class SegmentWriter(
 
   /** The segment that is written to, or null. */
   private var current: Segment = _
+
+  /** Records that were appended and can't be read yet. */
+  private val unread = new ConcurrentHashMap[CallKey, UnreadRecord]
+
+  /** The record of the key that was appended and can't be read yet; null if there is none. Never blocks. */
+  def findUnread(key: CallKey): UnreadRecord = {
+    val found = unread.get(key)
+    if (found == null || !age.counts(found.timeMs, age.nowMs)) null else found
+  }
 
   /** Makes sure that there is a segment to write to. */
   @throws[IOException]
@@ -74,7 +83,11 @@ private[journal] final class SegmentWriter(
       segment.out.write(records.bytes, 0, records.size)
       val hasName = !segment.persists || (segment.out.persist() && files.exists(segment.name))
       if (hasName) {
-        records.foreach { (key, timeMs, start) => segment.add(key, timeMs, start) }
+        records.foreach { (key, timeMs, start) =>
+          segment.add(key, timeMs, start)
+          if (!segment.persists)
+            unread.put(key, new UnreadRecord(timeMs, records.payloadOf(start), segment)): Unit
+        }
         segment.size += records.size
       } else abandon(new FileNotFoundException(segment.name))
       hasName
@@ -96,7 +109,7 @@ private[journal] final class SegmentWriter(
       .execute { () =>
         // The tasks that have written to it learn of a failure when they settle.
         try synchronized(if (current eq segment) roll())
-        catch { case e: IOException => log.warn("Could not close segment {} of a journal", segment.name, e) }
+        catch { case NonFatal(e) => log.warn("Could not close segment {} of a journal", segment.name, e) }
       }
   }
 
@@ -107,11 +120,15 @@ private[journal] final class SegmentWriter(
     current = null
     try segment.out.close()
     catch {
-      case e: IOException =>
-        segment.failure = e
-        throw e
+      case e: Throwable =>
+        segment.lose(e match {
+          case problem: IOException => problem
+          case other => new IOException(s"Segment ${segment.name} could not be closed: $other", other)
+        })
+        throw segment.failure
     }
     segment.tell()
+    segment.isSafe = true
     if (segment.size == SegmentFormat.HeaderSize) deleteQuietly(segment.name)
   }
 
@@ -133,7 +150,7 @@ private[journal] final class SegmentWriter(
     val segment = current
     current = null
     if (segment != null) {
-      if (!segment.persists) segment.failure = new IOException(s"Segment ${segment.name} was given up", cause)
+      if (!segment.persists) segment.lose(new IOException(s"Segment ${segment.name} was given up", cause))
       closeQuietly(segment.out, segment.name)
     }
   }
@@ -171,6 +188,19 @@ private[journal] final class SegmentWriter(
     /** Tells of its records, which can be read now. */
     def tell(): Unit = {
       untold.foreach { case (key, timeMs, offset) => onRecord(key, timeMs, number, offset) }
+      forget()
+    }
+
+    /** Notes that its records are lost. */
+    def lose(reason: IOException): Unit = {
+      failure = reason
+      forget()
+    }
+
+    private def forget(): Unit = {
+      if (!persists) untold.foreach { case (key, _, _) =>
+        unread.computeIfPresent(key, (_, record) => if (record.segment eq this) null else record)
+      }
       untold.clear()
     }
   }
@@ -181,7 +211,17 @@ private[journal] sealed trait Unsettled {
 
   /** The reason why they are lost; null if they aren't. */
   @volatile var failure: IOException = _
+
+  /** True once they are safe. */
+  @volatile var isSafe = false
 }
+
+/**
+ * A record that was appended and can't be read yet.
+ *
+ * @param segment what it is safe with
+ */
+private[journal] final class UnreadRecord(val timeMs: Long, val payload: Array[Byte], val segment: Unsettled)
 
 private object SegmentWriter {
   private val log = LoggerFactory.getLogger(classOf[SegmentWriter])

@@ -31,11 +31,19 @@ private[pillarbox] final case class StoredAnswer(
 private[pillarbox] final class StoredAnswers(files: JournalFiles, timeMs: () => Long) {
   import SegmentFormat._
 
-  /** Lists the segments, without those that are over, which tasks delete. */
+  /** Lists the segments, without those that are over, which tasks and `deleteOver` delete. */
   @throws[IOException]
   def segments(): Seq[JournalFile] = {
     val now = timeMs()
     files.list().filter(file => isName(file.name) && !isOver(file, now)).sortBy(_.name)
+  }
+
+  /** Deletes the segments that nobody reads any more, and whose answers are still in the files. */
+  @throws[IOException]
+  def deleteOver(): Unit = {
+    val now = timeMs()
+    def isUnread(file: JournalFile) = isDoomed(file.name) || (isName(file.name) && isOver(file, now))
+    files.list().filter(isUnread).foreach(file => files.delete(file.name))
   }
 
   /**
@@ -64,7 +72,8 @@ private[pillarbox] final class StoredAnswers(files: JournalFiles, timeMs: () => 
    * name. If it throws they are all there, the others perhaps twice.
    *
    * A process that writes to the segment goes on in a new one: it sees that the name is gone before it calls
-   * an answer kept, and all that it has called so is read here, since the name goes first.
+   * an answer kept, and all that it has called so is read here, since the name goes first. Of two that delete
+   * from a segment at once one finds it gone, where a rename is one step.
    *
    * @param offsets where the answers stand, in ascending order
    * @throws java.io.FileNotFoundException if it is gone, or has another name since
@@ -73,22 +82,28 @@ private[pillarbox] final class StoredAnswers(files: JournalFiles, timeMs: () => 
   def delete(segment: String, offsets: Iterator[Long]): Unit = {
     val last = sealedName(segment)
     if (last != segment) files.rename(segment, last)
-    Using.resource(files.open(last))(in => copy(new SegmentScan(in, last), newCopy(last), offsets.buffered))
-    files.delete(last)
+    Using.resource(files.open(last))(in => replace(last, new SegmentScan(in, last), offsets.buffered))
+    files.delete(doomedName(last))
   }
 
   private def newCopy(segment: String): String =
     newName(ttlOf(segment).getOrElse(0L), generationOf(segment) + 1)
 
-  /** Copies what does not stand at one of the `offsets`; makes no file if that is nothing. */
-  private def copy(from: SegmentScan, to: String, offsets: collection.BufferedIterator[Long]): Unit = {
-    val copied = new SegmentCopy(files, to)
+  /** Copies what does not stand at one of the `offsets`, and takes the name away. */
+  private def replace(
+      segment: String,
+      from: SegmentScan,
+      offsets: collection.BufferedIterator[Long]
+  ): Unit = {
+    val copied = new SegmentCopy(files, newCopy(segment))
     try {
       while (from.next()) {
         while (offsets.headOption.exists(_ < from.offset)) offsets.next()
         if (!offsets.headOption.contains(from.offset)) copied.take(from)
       }
       copied.finish()
+      // If another has replaced it meanwhile this copy may have what that has deleted.
+      files.rename(segment, doomedName(segment))
     } catch {
       case e: Throwable =>
         copied.drop()

@@ -58,8 +58,10 @@ private[spark] final class HadoopJournalFiles(folder: Path, conf: Configuration)
 
   override def rename(from: String, to: String): Unit = {
     val (source, target) = (new Path(folder, from), new Path(folder, to))
-    if (!exists(from)) throw new FileNotFoundException(source.toString)
-    if (!fs.rename(source, target)) throw new IOException(s"$source can't be renamed to $target")
+    if (!exists(from) || !fs.rename(source, target)) {
+      if (exists(from)) throw new IOException(s"$source can't be renamed to $target")
+      throw new FileNotFoundException(source.toString)
+    }
   }
 
   override def delete(name: String): Unit = fs.delete(new Path(folder, name), false): Unit

@@ -55,8 +55,8 @@ private[async] final class TaskJournal(task: AsyncIOTaskSpec, folder: JournalFol
 
   override def willCall(): Unit = failing(Written)(held.open())
 
-  override def keep(key: CallKey, cost: CallCost, rows: JCollection[InternalRow]): Unit =
-    if (cost.attempts < unsafeAttempt) {
+  override def keep(key: CallKey, cost: CallCost, attempt: Int, rows: JCollection[InternalRow]): Unit =
+    if (attempt < unsafeAttempt) {
       codec.encode(rows)
       held.add(key, cost, codec.bytes, codec.length)
     }

@@ -4,6 +4,8 @@ import scala.jdk.CollectionConverters._
 
 import io.pillarbox.async.journal.StoredAnswer
 import io.pillarbox.spark.async.{AnswerCodec, OperatorColumns}
+import io.pillarbox.spark.base.FailureReport
+import io.pillarbox.spark.task.ReportedException
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeRow}
 import org.apache.spark.sql.catalyst.util.ArrayBasedMapData
@@ -65,11 +67,23 @@ private final class AnswerLayout(operator: OperatorColumns, columns: StructType)
     row
   }
 
+  /** The place of the column in `own`, below 0 for none. The types differ if it was added later. */
+  private def placeOf(column: StructField, own: StructType): Int = {
+    val at = own.fieldNames.indexOf(column.name)
+    val found = if (at < 0) column.dataType else SparkAdapter.asNullable(own(at).dataType)
+    if (found != column.dataType) {
+      val types = s"${column.dataType.catalogString} and ${found.catalogString}"
+      val told = Seq("name" -> operator.name, "column" -> column.name, "types" -> types)
+      throw new ReportedException(FailureReport.of("JOURNAL_COLUMNS_DIFFER", "", told: _*))
+    }
+    at
+  }
+
   /** Gives a row of the operator the columns of the table, with nulls where it has none. */
   private def arranged(own: StructType, column: String): InternalRow => InternalRow =
     columns.find(_.name == column).map(_.dataType) match {
       case Some(struct: StructType) if struct != SparkAdapter.asNullable(own) =>
-        val ordinals = struct.map(field => own.fieldNames.indexOf(field.name))
+        val ordinals = struct.map(field => placeOf(field, own))
         row => {
           val values = ordinals.map(at => if (at < 0) null else row.get(at, own(at).dataType))
           new GenericInternalRow(values.toArray[Any])

@@ -24,13 +24,14 @@ private[pillarbox] final case class JournalPurge(
 
   /**
    * Deletes the answers that are there when it begins, and returns their number: a job finds their places,
-   * and the driver writes the segments anew that have one, without them. Jobs may write to the journal
-   * meanwhile.
+   * and the driver writes the segments anew that have one, without them. First it deletes the segments that
+   * are over, whose answers it doesn't count. Jobs may write to the journal meanwhile.
    */
   def run(session: SparkSession): Long = {
     val conf = SparkAdapter.hadoopConf(session)
     val address = JournalAddress(path, name, version).qualified(conf)
     val answers = address.answers(conf)
+    address.reporting("written")(answers.deleteOver())
     val places = placesOf(session, address).buffered
     var count = 0L
     while (places.hasNext) {
