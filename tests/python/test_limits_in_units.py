@@ -74,19 +74,21 @@ def test_what_is_not_used_is_given_back_and_without_an_estimate_the_mean_is_char
 def test_a_call_that_could_never_begin_is_the_error_of_its_row(
     spark: SparkSession, log: CallLog
 ) -> None:
-    df = spark.range(0, 4, 1, 1).transform(
+    estimate = "CASE id WHEN 2 THEN 1001 WHEN 3 THEN NULL ELSE 4 / (4 - id) END"
+    df = spark.range(0, 5, 1, 1).transform(
         pb.async_io,
         using(log, 1),
         returns="same long",
-        limit=pb.Limit(**TOKENS, estimate="IF(id = 3, NULL, IF(id = 2, 1001, 1))"),
+        limit=pb.Limit(**TOKENS, estimate=estimate),
         on_error="column",
         retry=3,
     )
     rows = sorted(df.collect(), key=lambda row: row.id)
-    assert [row.same for row in rows] == [0, 1, None, None]
+    assert [row.same for row in rows] == [0, 1, None, None, None]
     assert [row.error and row.error.kind for row in rows] == [
-        None, None, "ESTIMATE_ABOVE_LIMIT", "ESTIMATE_NO_AMOUNT",
+        None, None, "ESTIMATE_ABOVE_LIMIT", "ESTIMATE_NO_AMOUNT", "ESTIMATE_NO_AMOUNT",
     ]  # fmt: skip
+    assert "DIVIDE_BY_ZERO" in rows[4].error.message
     assert "1001 tokens, and the limit is per_second=1000" in rows[2].error.message
     assert sorted({record["key"] for record in log.events("start")}) == [0, 1]
 

@@ -81,6 +81,21 @@ def test_an_option_that_cannot_work_is_refused_by_its_name(made, named):
 
 
 @pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"concurrency": 5}, {"concurrency": 5}),
+        ({"per_second": 5, "per_hour": 9}, {"per_hour": 9}),
+        ({"per_day": 5, "unit": "usd", "estimate": 1}, {"per_day": 5, "unit": "usd"}),
+    ],
+)
+def test_one_limit_in_two_places_of_a_list_is_refused(first, second):
+    with pytest.raises(pb.InvalidOption, match=r"twice in the list.*leave one of them out"):
+        limits.as_limits([pb.Limit(**first), pb.Limit(**second)])
+    named = pb.Limit(**{"estimate": None, **second}, name="other")
+    assert len(limits.as_limits([pb.Limit(**first), named])) == 2
+
+
+@pytest.mark.parametrize(
     ("rates", "binding"),
     [
         ({"per_second": 5}, 0.2),

@@ -222,7 +222,22 @@ def as_limits(value: object) -> tuple[Limit, ...]:
     is_list = isinstance(limits, Sequence) and bool(limits)
     fits = is_list and all(isinstance(one, Limit) for one in limits)  # type: ignore[attr-defined]
     check(fits, "limit", "a pb.Limit or a list of them", value, "pb.Limit(concurrency=50)")
+    _check_distinct(limits)  # type: ignore[arg-type]
     return tuple(limits)  # type: ignore[arg-type]
+
+
+def _check_distinct(limits: Sequence[Limit]) -> None:
+    """Refuse one limit in two places: a call would need two permits of it."""
+    others = {"concurrency": None, "adaptive": False, "breaker": None}
+    own = {"estimate": None, "estimate_sql": None}
+    seen: list[dict[str, Any]] = []
+    for limit in limits:
+        for spec in limit._to_specs():
+            figures = {**others, **spec, **own}
+            if figures in seen:
+                advice = "A call counts once in a limit: leave one of them out."
+                raise needs_other("limit", limit, "with the same limit twice in the list", advice)
+            seen.append(figures)
 
 
 def _is_amount(value: object) -> bool:

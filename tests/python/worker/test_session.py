@@ -362,6 +362,20 @@ def test_the_call_id_is_the_same_in_every_attempt_and_in_threads(worker):
     assert worker.collect(1) == {5: [("query-3-5",)]}
 
 
+def test_what_the_service_says_in_a_batch_call_is_told_for_each_of_its_rows(worker):
+    async def batch(rows):
+        pb.limit_from({"x-ratelimit-remaining": "5", "x-ratelimit-reset": "2"})
+        return [row.x for row in rows]
+
+    worker.start(batch, batch_size=2)
+    worker.group(1, 2, ids=[10, 11], attempt=3)
+    kind, body = worker.receive()
+    assert kind == "L"
+    assert struct.unpack_from("<I", body) == (2,)
+    told = [one[:4] for one in struct.iter_unpack("<qiidd", body[4:])]
+    assert told == [(10, 3, -1, 5), (11, 3, -1, 5)]
+
+
 def test_a_batch_call_has_an_id_a_row_and_no_single_one(worker):
     async def batch(rows):
         with pytest.raises(pb.NoCurrentCall, match="current_call"):

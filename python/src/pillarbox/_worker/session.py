@@ -215,7 +215,9 @@ class Session:
             self._plan_flush()
 
     def told(self, call: RunningCall, told: Told) -> None:
-        self._channel.send(frames.encode_told([(call.elements[0], call.attempts[0], told)]))
+        # For each row: those whose time is over are heard no more.
+        rows = zip(call.elements, call.attempts, strict=True)
+        self._channel.send(frames.encode_told([(*row, told) for row in rows]))
 
     def failed(self, element_id: int, attempt: int, failure: Failure) -> None:
         self._failures.append((element_id, attempt, failure))

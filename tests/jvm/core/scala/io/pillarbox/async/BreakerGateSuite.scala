@@ -20,9 +20,14 @@ class BreakerGateSuite extends AnyFunSuite {
     val breaker = new BreakerGate(failures, seconds(30), Overload.Default, clock)
     val gate: CallGate = around(breaker)
     val underWay = mutable.Queue.empty[Long]
+    private var begun = 0
 
     def ask(calls: Int): Unit = (1 to calls).foreach { _ =>
-      val call: Runnable = () => underWay += clock.nanoTime
+      // No two begin at one time.
+      val call: Runnable = () => {
+        begun += 1
+        underWay += clock.nanoTime - 1000 + begun
+      }
       if (gate.tryAcquire(call)) call.run()
     }
 
@@ -115,5 +120,22 @@ class BreakerGateSuite extends AnyFunSuite {
     assert(world.underWay.size == 2 && slots.inUse == 2)
     world.end(null, null)
     assert(world.underWay.isEmpty && slots.inUse == 0 && world.breaker.inUse == 0)
+  }
+
+  test("a call of many rows that fails counts once, whatever its rows' errors") {
+    val world = new World(2)
+    def fails(errors: Throwable*): Unit = {
+      assert(world.gate.tryAcquire(() => ()))
+      val permit = new SharedPermit(world.gate, errors.size)
+      errors.foreach { error =>
+        permit.observe(world.clock.nanoTime, error)
+        permit.release()
+        world.clock.run(world.clock.nowMs + 1)
+      }
+    }
+    fails(other, busy, busy, null, busy)
+    assert(world.gate.mayBegin)
+    fails(busy, busy)
+    assert(!world.gate.mayBegin && world.counts._1 == 1)
   }
 }

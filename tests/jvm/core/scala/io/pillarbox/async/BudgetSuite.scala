@@ -103,6 +103,8 @@ class BudgetSuite extends AnyFunSuite {
         case BudgetPart.Wait => ()
         case _ =>
           refused += 1
+          // The rest would be told the same.
+          wanted = math.min(wanted, 100)
           // As a mail of its own.
           clock.in(0)(next())
       }
@@ -332,5 +334,28 @@ class BudgetSuite extends AnyFunSuite {
     ledger.begin("a", ledger.charged("a"))
     assert(ledger.report("b", "q", asks(1), 0).ceiling.head == 1.0)
     assert(ledger.spent.amounts.head == 51.0)
+  }
+
+  test("a process that was silent for hours counts once when it reports again") {
+    val ledger = new BudgetLedger(calls(100))
+    val hour = java.util.concurrent.TimeUnit.HOURS.toNanos(1)
+    def report(process: String, number: Long, spent: Double, ceiling: Double, at: Long) = ledger.report(
+      "a",
+      process,
+      BudgetReport(
+        number,
+        0,
+        isWaiting = false,
+        0,
+        Vector(ceiling),
+        calls(100).nothing.copy(amounts = Vector(spent))
+      ),
+      at
+    )
+    report("p", 1, 30, 40, 0): Unit
+    report("q", 1, 0, 0, 2 * hour): Unit
+    assert(ledger.spent.amounts.head == 40 && ledger.charged("a").amounts.head == 40)
+    report("p", 2, 35, 35, 4 * hour): Unit
+    assert(ledger.spent.amounts.head == 35 && ledger.charged("a").amounts.head == 35)
   }
 }

@@ -293,4 +293,17 @@ class CallGateSuite extends AnyFunSuite {
     Seq(holder, granted, inLine).foreach(_.runMail())
     assert(gate.inUse == 0 && granted.calls.isEmpty && inLine.calls.isEmpty)
   }
+
+  test("a pause that is over while all permits are out leaves no timer behind") {
+    val clock = new ManualGateClock
+    val gate = new ConcurrencyGate(1, clock)
+    assert(gate.tryAcquire(() => ()))
+    gate.pause(10)
+    val log = mutable.Buffer.empty[String]
+    assert(!gate.tryAcquire(new Waiter("a", log)))
+    clock.advance(20)
+    assert(clock.pending == 0 && log.isEmpty)
+    gate.release()
+    assert(log == Seq("a"))
+  }
 }

@@ -265,4 +265,16 @@ class LeaseSuite extends AnyFunSuite {
     assert(ledger.report("a", waiting(2, Second), Second).pauseNanos == 4 * Second)
     assert(ledger.report("b", waiting(2, 0), 6 * Second).pauseNanos == 0)
   }
+
+  test("a pause ends, however long messages of it take") {
+    val world = new World(LeaseTerms(4), 8, 0, longestDelayMs = 600)
+    val processes = Seq.fill(2)(world.add())
+    processes.foreach(_.ask(1000000, 10))
+    world.clock.run(5000)
+    processes.head.gate.pause(2 * Second)
+    world.clock.run(7000)
+    val before = processes.map(_.done)
+    world.clock.run(10000)
+    assert(processes.map(_.done).zip(before).forall { case (now, then) => now > then + 10 })
+  }
 }

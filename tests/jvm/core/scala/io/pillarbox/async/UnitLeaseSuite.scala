@@ -190,4 +190,20 @@ class UnitLeaseSuite extends AnyFunSuite {
     world.clock.run(37000)
     assert(other.started > before)
   }
+
+  test("what a process lacked long ago is not charged again when it reports after a long silence") {
+    val ledger = new LeaseLedger(LeaseTerms(0, most = 100, intervalNanos = Minute))
+    def report(number: Long, minute: Long, first: Double) = ledger.report(
+      "a",
+      LeaseReport(number, number - 1, 0, 0, isWaiting = true, 0, -1L, 0L, AmountUse(first, missing = 1000)),
+      minute * Minute
+    )
+    report(1, 0, 1): Unit
+    assert(report(2, 1, 90).amount.amount == 0)
+    assert(report(3, 20, 90).amount.amount >= 90)
+    // To a ledger that begins anew it is no news either.
+    val another = new LeaseLedger(LeaseTerms(0, most = 100, intervalNanos = Minute))
+    val known = LeaseReport(9, 0, 0, 0, isWaiting = true, 0, -1L, 0L, AmountUse(90, missing = 1000))
+    assert(another.report("a", known, 0).amount.amount >= 90)
+  }
 }

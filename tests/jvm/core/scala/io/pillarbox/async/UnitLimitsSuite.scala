@@ -5,7 +5,7 @@ import java.util.concurrent.TimeUnit
 import scala.collection.mutable
 import scala.util.Random
 
-import io.pillarbox.api.{NotRetryable, RetryAfter}
+import io.pillarbox.api.RetryAfter
 import io.pillarbox.async.AsyncHarness._
 import io.pillarbox.async.gate._
 import org.scalatest.Assertions
@@ -189,7 +189,7 @@ class UnitLimitsSuite extends AnyFunSuite {
     assert(gate.inUse == 0)
   }
 
-  private final class NoAmount extends RuntimeException with NotRetryable
+  private final class NoAmount extends RuntimeException
 
   private def charged(amounts: Map[String, Double])(inputs: java.util.List[String]): Array[Double] =
     Array(inputs.stream.mapToDouble(amounts.getOrElse(_, throw new NoAmount)).sum)
@@ -209,6 +209,44 @@ class UnitLimitsSuite extends AnyFunSuite {
     clock.run(7000)
     h.runMail()
     assert(h.calls.map(_.input) == Seq("a", "c") && h.emitted.size == 1, h.emitted)
+  }
+
+  test("of rows that are called together those that can't be charged fail, and the others go on") {
+    val rows = Map("a" -> 10.0, "c" -> 10.0, "d" -> 90.0, "e" -> 90.0)
+    def limited(inputs: java.util.List[String]): Array[Double] = {
+      val sums = charged(rows)(inputs)
+      if (sums.sum > 100) throw new IllegalStateException
+      sums
+    }
+    val h = new AsyncHarness(
+      options(ordered = false, capacity = 20).copy(
+        gate = tokens(100, new SimulatedClock),
+        charges = Some(limited(_)),
+        batching = Some(Batching(3, 10L)),
+        onFailure = FailureAsRow
+      )
+    )
+    h.process("a", "b", "c", "b", "d", "e")
+    h.runMail()
+    assert(h.groups == Seq(Seq("a", "c")))
+    assert(
+      h.emitted == Seq("b", "b").map(row => s"$row=>failed NoAmount after 0 in 0") ++
+        Seq("d", "e").map(row => s"$row=>failed IllegalStateException after 0 in 0")
+    )
+  }
+
+  test("behind one that is cancelled, one that needs less is served as soon as there is enough for it") {
+    val clock = new SimulatedClock
+    val gate = tokens(100, clock)
+    val at = mutable.Buffer.empty[Long]
+    ask(gate, 60)(_ => at += clock.nowMs)
+    val large = new Asking(100)(_ => fail("was cancelled"))
+    assert(!gate.tryAcquire(large))
+    ask(gate, 10)(_ => at += clock.nowMs)
+    clock.run(40000)
+    assert(at.size == 1 && gate.cancel(large))
+    clock.run(40100)
+    assert(at.size == 2)
   }
 
   test("a permit that was granted for a call that is gone is not used for one that is charged otherwise") {

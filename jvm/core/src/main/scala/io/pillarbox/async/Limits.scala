@@ -29,17 +29,35 @@ private[async] final class Limits[IN, OUT](way: CallWay[IN, OUT]) extends Stage[
   }
 
   /** Says what the call is to be charged with. One that can't be is answered with the reason. */
-  private def isCharged(call: Call): Boolean =
-    (charges eq null) || (
-      try {
-        call.charges = charges(inputsOf(call))
-        true
-      } catch {
-        case NonFatal(error) =>
-          membersOf(call).forEach(CallAttempt.standIn(way.inbox, _).completeExceptionally(error))
-          false
-      }
-    )
+  private def isCharged(call: Call): Boolean = (charges eq null) || {
+    val problem = charge(call)
+    (problem eq null) || isChargedInPart(call, problem)
+  }
+
+  /** Returns why the call can't be charged, or null. */
+  private def charge(call: Call): Throwable =
+    try {
+      call.charges = charges(inputsOf(call))
+      null
+    } catch { case NonFatal(error) => error }
+
+  /** Takes out the members that can't be charged by themselves; all, if only the sum can't be. */
+  private def isChargedInPart(call: Call, problem: Throwable): Boolean = call match {
+    case group: CallGroup[IN, OUT] if group.members.removeIf(isRefused(_)) =>
+      !group.members.isEmpty && isCharged(group)
+    case _ =>
+      membersOf(call).forEach(refuse(_, problem))
+      false
+  }
+
+  private def isRefused(one: Call): Boolean = {
+    val problem = charge(one)
+    if (problem ne null) refuse(one, problem)
+    problem ne null
+  }
+
+  private def refuse(one: Call, problem: Throwable): Unit =
+    CallAttempt.standIn(way.inbox, one).completeExceptionally(problem)
 
   private def inputsOf(call: Call): util.List[IN] = {
     val inputs = new util.ArrayList[IN]

@@ -19,12 +19,13 @@ private[async] final class Retries[IN, OUT](way: CallWay[IN, OUT]) extends Stage
   override def enter(call: Call): Unit = goOn(call)
 
   /**
-   * Retries unless the total deadline has passed, or it is a shared call that no element waits for. A pause
-   * of the whole limit is no attempt.
+   * Retries an attempt unless the total deadline has passed, or it is a shared call that no element waits for.
+   * A pause of the whole limit is no attempt.
    */
   override def ended(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
     val isAwaited = !call.isCarrier || !call.share.sharers.isEmpty
-    !(attempt.isFailure && !call.isOverdue && isAwaited && retries(call, attempt))
+    val isAttempt = attempt.isFailure && !attempt.isStandIn
+    !(isAttempt && !call.isOverdue && isAwaited && retries(call, attempt))
   }
 
   private def retries(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {

@@ -153,4 +153,21 @@ class DriverBudgetsSuite extends AnyFunSuite {
     out.close()
     assert(intercept[java.io.IOException](kept.read(terms)).getMessage.contains("version 1"))
   }
+
+  test("a budget of few dollars is written ahead by a hundredth, too") {
+    val dollars = BudgetTerms(Seq("usd" -> 20.0))
+    val (writer, store) = (new ByHand, new Store("a"))
+    writer.isDirect = true
+    val budgets = new DriverBudgets(() => 0L, writer)
+    assert(budgets.open(account("1"), "op", dollars, Some(store)).isEmpty)
+    (1 to 40).foreach { n =>
+      val spent = dollars.nothing.copy(amounts = Vector(0.01 * n))
+      budgets.spend(
+        account("1").key,
+        "p",
+        BudgetReport(n.toLong, 0, isWaiting = false, 0, spent.amounts, spent)
+      )(_ => ())
+    }
+    assert(store.writes > 0 && store.writes <= 3, store.writes)
+  }
 }

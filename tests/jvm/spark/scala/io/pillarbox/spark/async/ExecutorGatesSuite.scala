@@ -17,6 +17,12 @@ class ExecutorGatesSuite extends AnyFunSuite {
   private def hold(gates: ExecutorGates, key: String, limit: LimitSpec): HeldGate =
     gates.hold(Seq(key), Seq(limit), Nil)
 
+  test("one limit that is there twice is refused") {
+    val problem =
+      intercept[IllegalArgumentException](newGates().hold(Seq("a", "a"), Seq(limited, limited), Nil))
+    assert(problem.getMessage.contains("twice") && problem.getMessage.contains("concurrency=2"))
+  }
+
   test("an operator without limits has no gate") {
     assert(newGates().hold(Nil, Nil, Nil).gate eq CallGate.Unlimited)
   }

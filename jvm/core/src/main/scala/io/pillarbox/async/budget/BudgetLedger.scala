@@ -46,7 +46,7 @@ private[pillarbox] final class BudgetLedger(val terms: BudgetTerms) {
   /** Answers a report; null if a later one has overtaken it. */
   def report(account: String, process: String, report: BudgetReport, nowNanos: Long): BudgetGrant = {
     settleSilent(nowNanos)
-    val holder = holders.getOrElseUpdate(process, new Holder(account))
+    val holder = holders.getOrElseUpdate(process, new Holder(account, nowNanos))
     if (report.number <= holder.number) null
     else {
       holder.hear(report, nowNanos)
@@ -61,15 +61,9 @@ private[pillarbox] final class BudgetLedger(val terms: BudgetTerms) {
     }
   }
 
-  /** What a process that was not heard of for so long might spend is spent. */
-  private def settleSilent(now: Long): Unit = holders.filterInPlace { (_, holder) =>
-    val isSilent = now - holder.heardNanos >= SilentNanos
-    if (isSilent) {
-      val known = before.get(holder.account).iterator
-      before(holder.account) = BudgetSpent.sum(terms.units, known ++ Iterator(holder.charged))
-    }
-    !isSilent
-  }
+  /** What a process that was not heard of for so long might spend is spent, until it says otherwise. */
+  private def settleSilent(now: Long): Unit =
+    holders.valuesIterator.foreach(holder => if (holder.isSilent(now)) holder.spent = holder.charged)
 
   private def live(now: Long): Int = holders.valuesIterator.count(_.isLive(now))
 
@@ -100,9 +94,8 @@ private[pillarbox] final class BudgetLedger(val terms: BudgetTerms) {
       units.indexWhere(at => BudgetTerms.attempts(free(at) + able.map(_.open(at)).sum, estimates(at)) < 1)
     }
 
-  private final class Holder(val account: String) {
+  private final class Holder(val account: String, private var heardNanos: Long) {
     var number = 0L
-    private[BudgetLedger] var heardNanos = 0L
     var spent: BudgetSpent = terms.nothing
     var charge: IndexedSeq[Double] = spent.amounts
 
@@ -113,6 +106,8 @@ private[pillarbox] final class BudgetLedger(val terms: BudgetTerms) {
     }
 
     def isLive(now: Long): Boolean = now - heardNanos < LiveNanos
+
+    def isSilent(now: Long): Boolean = now - heardNanos >= SilentNanos
 
     /** The amount that it has and may not need. */
     def open(at: Int): Double = math.max(0.0, charge(at) - spent.amounts(at))

@@ -19,6 +19,9 @@ private[pillarbox] final class BreakerGate(
 
   private var inRow = 0
 
+  /** The start of the last one in the row: a call of many rows fails once. */
+  private var lastStart = 0L
+
   /** True from when it stops calls until one that began afterwards is answered. */
   private var isOpen = false
   private var stoppedNanos = 0L
@@ -58,17 +61,18 @@ private[pillarbox] final class BreakerGate(
     val isOverload = (error ne null) && overload.pauseMs(error) >= 0
     synchronized {
       // Those that began before it stopped the calls say nothing new.
-      if (!isOpen || startNanos - stoppedNanos > 0) learn(isOverload, isAnswer = error eq null)
+      if (!isOpen || startNanos - stoppedNanos > 0) learn(startNanos, isOverload, isAnswer = error eq null)
     }
   }
 
-  private def learn(isOverload: Boolean, isAnswer: Boolean): Unit = {
+  private def learn(startNanos: Long, isOverload: Boolean, isAnswer: Boolean): Unit = {
     isTrying = false
     if (isAnswer) {
       inRow = 0
       if (isOpen) countOpen()
       isOpen = false
-    } else if (isOverload) {
+    } else if (isOverload && (inRow == 0 || startNanos != lastStart)) {
+      lastStart = startNanos
       inRow += 1
       if (isOpen || inRow >= failures) stop()
     }

@@ -13,7 +13,8 @@ private[pillarbox] final class ConcurrencyGate(max: Int, gateClock: GateClock)
   def this(max: Int) = this(max, GateClock.System)
 
   override protected def take(waiter: Runnable): Boolean = {
-    val granted = out < max && !isPausedNow
+    // The pause first: one that is over ends here, also while there is no permit.
+    val granted = !isPausedNow && out < max
     if (granted) out += 1
     granted
   }

@@ -119,7 +119,13 @@ private[async] abstract class PausingGate(protected final val clock: GateClock) 
     if (some) serve()
   }
 
-  override def cancel(waiter: Runnable): Boolean = synchronized(waiters.remove(waiter))
+  /** The next one may need less than the head did, and so be served sooner. */
+  override def cancel(waiter: Runnable): Boolean = synchronized {
+    val wasHead = head eq waiter
+    val isCancelled = waiters.remove(waiter)
+    if (wasHead) someWait()
+    isCancelled
+  }
 
   override def mayBegin: Boolean = synchronized(!paused || clock.nanoTime - pausedUntil >= 0)
 

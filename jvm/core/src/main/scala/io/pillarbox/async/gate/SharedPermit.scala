@@ -1,27 +1,27 @@
 package io.pillarbox.async.gate
 
-import java.util.concurrent.atomic.AtomicInteger
+import java.util.concurrent.atomic.{AtomicInteger, AtomicReference}
 
 /**
  * The permit of one call for many attempts: given back when the last of them ends. An answer to one of them
- * is an answer to the call, if none fails, and what they have used is added up. Any thread.
+ * is an answer to the call, if none fails, and what they have used is added up. They all have the start of
+ * the first one that has ended. Any thread.
  */
 private[async] final class SharedPermit(permit: Permit, attempts: Int)
     extends AtomicInteger(attempts)
     with Permit {
   @volatile private var hasFailed = false
-  @volatile private var startNanos = 0L
+  private val start = new AtomicReference[java.lang.Long]
   @volatile private var isAnswered = false
   private var reported: List[Int => Double] = Nil
 
-  override def observe(startNanos: Long, error: Throwable): Unit =
+  override def observe(startNanos: Long, error: Throwable): Unit = {
+    start.compareAndSet(null, startNanos): Unit
     if (error ne null) {
       hasFailed = true
-      permit.observe(startNanos, error)
-    } else {
-      this.startNanos = startNanos
-      isAnswered = true
-    }
+      permit.observe(start.get, error)
+    } else isAnswered = true
+  }
 
   override def used(amounts: Int => Double): Unit = synchronized { reported ::= amounts }
 
@@ -30,7 +30,7 @@ private[async] final class SharedPermit(permit: Permit, attempts: Int)
   override def pause(nanos: Long): Unit = permit.pause(nanos)
 
   override def release(): Unit = if (decrementAndGet() == 0) {
-    if (isAnswered && !hasFailed) permit.observe(startNanos, null)
+    if (isAnswered && !hasFailed) permit.observe(start.get, null)
     val amounts = synchronized(reported)
     if (amounts.nonEmpty) permit.used { unit =>
       val ofUnit = amounts.map(_(unit)).filterNot(_.isNaN)

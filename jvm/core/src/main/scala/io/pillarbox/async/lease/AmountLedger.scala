@@ -39,7 +39,8 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
   /** Takes a report; the lender has made sure that none is taken twice, or out of order. */
   def hear(process: String, report: LeaseReport, now: Long): Unit = {
     accounts.filterInPlace((_, account) => now - account.heardNanos < 2 * window.holdNanos): Unit
-    val account = accounts.getOrElseUpdate(process, new Account)
+    val known = if (report.number > 1) report.use else AmountUse.NoRate
+    val account = accounts.getOrElseUpdate(process, new Account(known))
     account.hear(report, now)
     report.use.told.foreach(window.learn(_, now))
   }
@@ -86,17 +87,18 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
   private def firstOf(account: Account): Double =
     if (!account.first.isNaN) account.first else if (reports > 0) math.min(terms.most, mean) else terms.most
 
-  private final class Account {
+  /** @param known the sums that count no more: those of a process that was forgotten, or of another ledger */
+  private final class Account(known: AmountUse) {
     var heardNanos = 0L
     var isWaiting = false
     var first = 1.0
 
     /** The number of its last grant among all. */
     var served = 0L
-    private val returned = mutable.HashMap.empty[Long, Double]
-    private var missing = 0.0
-    private var ownReported = 0.0
-    private var ownReports = 0L
+    private val returned = mutable.HashMap.from(known.returned)
+    private var missing = known.missing
+    private var ownReported = known.reported
+    private var ownReports = known.reports
 
     def hear(report: LeaseReport, now: Long): Unit = {
       heardNanos = now

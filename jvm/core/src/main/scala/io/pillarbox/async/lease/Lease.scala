@@ -57,7 +57,7 @@ private[pillarbox] object LeaseTerms {
  * @param answered the attempts that were answered since the last report
  * @param overloadNanos the age of the youngest attempt that met overload since the last report; negative for
  *   none
- * @param pauseNanos the time for which no attempt is to begin
+ * @param pauseNanos the time for which no attempt is to begin, by a pause that began in the process
  * @param use what it does with the amounts of a rate
  */
 private[pillarbox] final case class LeaseReport(

@@ -35,6 +35,10 @@ private[pillarbox] final class LeasedGate(
   private var isTicking = false
   private var idleTicks = 0
 
+  /** The end of the pause that began here, which the lender is told; one that it grants may last longer. */
+  private var hasOwnPause = false
+  private var ownPauseEnd = 0L
+
   private var answered = 0
   private var hasOverload = false
   private var overloadStart = 0L
@@ -72,6 +76,22 @@ private[pillarbox] final class LeasedGate(
   }
 
   override private[async] def hear(said: Told): Unit = if (pool != null) synchronized(pool.hear(said))
+
+  override def pause(nanos: Long): Unit = synchronized(pauseHere(nanos))
+
+  private def pauseHere(nanos: Long): Unit = {
+    val now = clock.nanoTime
+    lengthenPause(nanos)
+    if (nanos > ownPauseLeft(now)) {
+      hasOwnPause = true
+      ownPauseEnd = now + nanos
+    }
+  }
+
+  private def ownPauseLeft(now: Long): Long = {
+    if (ownPauseEnd - now <= 0) hasOwnPause = false
+    if (hasOwnPause) ownPauseEnd - now else 0L
+  }
 
   private def startTicking(): LeaseReport = {
     isTicking = true
@@ -113,7 +133,7 @@ private[pillarbox] final class LeasedGate(
       hasWaiters,
       answered,
       if (hasOverload) math.max(0L, now - overloadStart) else -1L,
-      math.max(0L, pauseLeft),
+      ownPauseLeft(now),
       if (pool == null) AmountUse.NoRate else pool.report(sent, acked, head)
     )
     answered = 0
@@ -151,7 +171,7 @@ private[pillarbox] final class LeasedGate(
       else if (pauseMs >= 0) {
         if (!hasOverload || startNanos - overloadStart > 0) overloadStart = startNanos
         hasOverload = true
-        lengthenPause(nanosOf(pauseMs))
+        pauseHere(nanosOf(pauseMs))
       }
     }
   }

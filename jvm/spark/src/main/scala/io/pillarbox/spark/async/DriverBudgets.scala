@@ -25,7 +25,7 @@ private[pillarbox] trait BudgetStore {
  *
  * @param budget the budget, which may have several accounts
  * @param id the account's name in the budget's ledger
- * @param run the run of a streaming query, with which it ends, or the action of a batch
+ * @param run the run of a streaming query, with which it ends, or the action or application of a batch
  * @param isShared true if the budget goes on without this account
  */
 private[pillarbox] final case class BudgetAccount(
@@ -136,7 +136,8 @@ private[pillarbox] final class DriverBudgets(nanoTime: () => Long, writer: Execu
 
   private def withRoom(terms: BudgetTerms, spent: BudgetSpent): BudgetSpent =
     spent.copy(amounts = spent.amounts.zipWithIndex.map { case (amount, at) =>
-      val room = math.floor(terms.mostOf(at) / WritesABudget)
+      val part = terms.mostOf(at) / WritesABudget
+      val room = if (terms.isCalls(at)) math.floor(part) else part
       math.max(amount, math.min(amount + room, terms.mostOf(at)))
     })
 

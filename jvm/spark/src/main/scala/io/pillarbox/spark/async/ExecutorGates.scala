@@ -64,10 +64,13 @@ private[pillarbox] final class ExecutorGates(nanoTime: () => Long, lend: (String
    *
    * @param limitKeys the key of each limit
    * @param units those in which calls report what they use
+   * @throws IllegalArgumentException if a limit is there twice: its second permit could never be had
    */
   private[async] def hold(limitKeys: Seq[String], limits: Seq[LimitSpec], units: Seq[String]): HeldGate =
     if (limits.isEmpty) Ungated
-    else
+    else {
+      val places = limitKeys.zip(limits.map(_.figures))
+      require(places.distinct.size == places.size, s"A limit is there twice: ${limits.map(_.summary)}")
       synchronized {
         forgetUnused()
         val shared = limitKeys.zip(limits).map { case (key, limit) =>
@@ -88,6 +91,7 @@ private[pillarbox] final class ExecutorGates(nanoTime: () => Long, lend: (String
         shared.foreach(_.holders += held)
         held
       }
+    }
 
   /** The number of gates that are held or not yet forgotten. */
   private[async] def size: Int = synchronized {

@@ -2,6 +2,8 @@ package io.pillarbox.spark.async
 
 import java.util
 
+import scala.util.control.NonFatal
+
 import io.pillarbox.spark.base.FailureReport
 import io.pillarbox.spark.task.ReportedException
 import org.apache.spark.sql.catalyst.InternalRow
@@ -19,32 +21,39 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, UnsafeProjection}
 private[async] final class LimitCharges(operator: String, limits: Seq[LimitSpec], estimates: Seq[Expression])
     extends (util.List[InternalRow] => Array[Double]) {
 
-  private val project = UnsafeProjection.create(estimates)
-  private val places = limits.scanLeft(0)((place, limit) => place + limit.estimateSql.size)
+  private val projections = estimates.iterator.map(estimate => UnsafeProjection.create(Seq(estimate)))
   private val ofRow: Array[InternalRow => Double] = limits
-    .zip(places)
-    .map { case (limit, place) =>
-      limit.estimateSql.fold[InternalRow => Double](_ => limit.estimate.getOrElse(Double.NaN))(sql =>
-        values => if (values.isNullAt(place)) noAmount(sql, "null") else checked(sql, values.getDouble(place))
+    .map(limit =>
+      limit.estimateSql.fold[InternalRow => Double](_ => limit.estimate.getOrElse(Double.NaN))(
+        amountOf(_, projections.next())
       )
-    }
+    )
     .toArray
   private val most = limits.map(_.rate.fold(Double.PositiveInfinity)(_.permits)).toArray
 
   override def apply(rows: util.List[InternalRow]): Array[Double] = {
     val sums = new Array[Double](limits.size)
     rows.forEach { row =>
-      val values = if (estimates.isEmpty) row else project(row)
-      limits.indices.foreach(i => if (limits(i).isOfUse) sums(i) += ofRow(i)(values))
+      limits.indices.foreach(i => if (limits(i).isOfUse) sums(i) += ofRow(i)(row))
     }
     limits.indices.foreach(i => if (sums(i) > most(i)) throw aboveLimit(limits(i), sums(i), rows.size))
     sums
   }
 
+  private def amountOf(sql: String, estimate: UnsafeProjection)(row: InternalRow): Double = {
+    val values =
+      try estimate(row)
+      catch { case NonFatal(problem) => noAmount(sql, s"an error, ${shown(problem)}") }
+    if (values.isNullAt(0)) noAmount(sql, "null") else checked(sql, values.getDouble(0))
+  }
+
+  private def shown(problem: Throwable): String =
+    problem.toString.linesIterator.nextOption().getOrElse("").stripSuffix(".")
+
   private def checked(sql: String, amount: Double): Double =
     if (amount >= 0 && !amount.isInfinite) amount else noAmount(sql, amount.toString)
 
-  private def noAmount(sql: String, value: String): Double = throw new ReportedException(
+  private def noAmount(sql: String, value: String): Nothing = throw new ReportedException(
     FailureReport.of("ESTIMATE_NO_AMOUNT", operator, "expression" -> sql, "value" -> value)
   )
 

@@ -51,9 +51,10 @@ private object CallBudgets {
   }
 
   private def ofAction(node: AsyncIO, budget: BudgetSpec, session: SparkSession) = {
-    val action = MicroBatches.action(session.sparkContext).getOrElse("")
-    if (budget.name.isDefined) account(budget, "batch", "")
-    else account(budget, node.operatorId, action)
+    val context = session.sparkContext
+    // In local mode this process goes on to the next application.
+    if (budget.name.isDefined) account(budget, "batch", context.applicationId)
+    else account(budget, node.operatorId, MicroBatches.action(context).getOrElse(""))
   }
 
   private def account(budget: BudgetSpec, own: String, run: String) = BudgetAccount(
