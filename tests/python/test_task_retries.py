@@ -57,7 +57,8 @@ def test_a_worker_that_needs_more_memory_than_it_may_have(answers: Any) -> None:
 def test_prometheus_reads_the_figures_of_operators_from_the_driver(answers: Any) -> None:
     """Two actions, each with ten rows, all of which are tried twice; one fails for good."""
     counts = {"calls": 40, "retries": 20, "errors": 2, "rows": 20}
-    none = {"timeouts": 0, "journalHits": 0, "callsInFlight": 0}
+    others = "timeouts journalHits rateLimited shared callsInFlight callsWaiting oldestCallMs"
+    none = dict.fromkeys(others.split(), 0)
     assert answers["metered"]["async"] == {**counts, **none}
     keyed = answers["metered"]["keyed"]
     assert keyed.pop("rows") == keyed.pop("stateEntries") == 5

@@ -61,7 +61,7 @@ class RetryAfter(Exception):
         self, delay: float | str | timedelta, message: str = "", *, all: bool = False
     ) -> None:
         check_flag("all", all)
-        self.delay_s = _seconds(delay)
+        self.delay_s = seconds_of(delay)
         self.message = message
         self.all = all
         super().__init__(message or f"to be tried again after {self.delay_s} s")
@@ -122,7 +122,7 @@ def retry_after_s(problem: BaseException) -> float | None:
             headers = getattr(owner, "headers", None) or {}
             text = headers.get("Retry-After") or headers.get("retry-after")
             if isinstance(text, str):
-                return _seconds(text)
+                return seconds_of(text)
     except Exception:  # a property of the user's class, or a text without a meaning
         pass
     return None
@@ -222,7 +222,11 @@ class Retry:
         return ()
 
 
-def _seconds(delay: object) -> float:
+def seconds_of(delay: object) -> float:
+    """Return the seconds of a delay: a number, a duration, or the text of a header Retry-After.
+
+    Raises ``InvalidOption`` for anything else.
+    """
     expected = 'seconds, a duration such as "2 seconds", or the text of a header Retry-After'
     if is_number(delay, int, float) and delay >= 0:  # type: ignore[operator]
         return delay  # type: ignore[return-value]

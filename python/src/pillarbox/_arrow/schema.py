@@ -26,8 +26,6 @@ from .classes import is_record, mapped_annotation
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from .._async.options import AsyncOptions
-
 ERROR_TYPE = StructType(
     [
         StructField("kind", StringType()),
@@ -161,20 +159,18 @@ def find_column(
 
 
 def output_schema(
-    schema: StructType, returns: StructType, options: AsyncOptions, case_sensitive: bool
+    schema: StructType,
+    returns: StructType,
+    others: Sequence[tuple[StructField, str]],
+    case_sensitive: bool,
 ) -> StructType:
-    """Return the input columns, those of ``returns``, and those of the error and of the call, if
-    there are any.
+    """Return the input columns, those of ``returns``, and ``others``, each with its option's name.
 
     Raises ``InvalidSchema`` (OUTPUT_NAME_CLASH) if a new column has the name of another one. The
     input itself may have a name twice.
     """
     owners = {folded(name, case_sensitive): "the input" for name in schema.names}
-    added = [(column, "returns") for column in returns.fields]
-    if options.error_column is not None:
-        added.append((error_field(options.error_column, schema.names), "on_error"))
-    if options.call_column is not None:
-        added.append((call_field(options.call_column, options.name, options.units), "call_column"))
+    added = [*((column, "returns") for column in returns.fields), *others]
     for column, place in added:
         claim(owners, column.name, place, case_sensitive)
     return StructType(schema.fields + [column for column, _ in added])

@@ -17,7 +17,7 @@ from typing import Any
 
 from .._base.checks import check
 from ..errors import InvalidOption, error
-from ..retry import _seconds
+from ..retry import seconds_of
 from .calls import CURRENT, OF_CALLS, PAUSE, Told
 
 _NAME = re.compile(
@@ -86,7 +86,7 @@ def told_by(headers: Mapping[str, str], units: Iterable[str]) -> list[Told]:
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:
     ms = _amount(headers.get("retry-after-ms", ""))
     try:
-        return _seconds(headers["retry-after"]) if ms is None else ms / 1000
+        return seconds_of(headers["retry-after"]) if ms is None else ms / 1000
     except (KeyError, InvalidOption):
         return None
 
@@ -115,6 +115,6 @@ def _delay_s(text: str) -> float | None:
     except ValueError:
         pass
     try:
-        return _seconds(text)
+        return seconds_of(text)
     except InvalidOption:
         return None

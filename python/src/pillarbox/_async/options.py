@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from .._base.checks import check, check_count, check_flag, check_name, needs_other
 from ..budgets import Budget
@@ -13,6 +13,9 @@ from ..errors import error
 from ..limits import CALLS, Limit
 from ..options import BatchSize, CarryOver, ErrorColumn, Journal, ShareScope, Timeout
 from ..retry import Retry
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructField
 
 OnError = Literal["raise", "null", "column"]
 Engine = Literal["auto", "jvm", "python"]
@@ -128,6 +131,20 @@ class AsyncOptions:
     def error_column(self) -> str | None:
         """The name of the error column; None where there is none."""
         return self.on_error.name if isinstance(self.on_error, ErrorColumn) else None
+
+    def added_columns(self, inputs: Sequence[str]) -> list[tuple[StructField, str]]:
+        """Return the columns that come beside those of ``returns``, each with its option's name.
+
+        ``inputs`` are the names of the input's columns.
+        """
+        from .._arrow.schema import call_field, error_field
+
+        added = []
+        if self.error_column is not None:
+            added.append((error_field(self.error_column, inputs), "on_error"))
+        if self.call_column is not None:
+            added.append((call_field(self.call_column, self.name, self.units), "call_column"))
+        return added
 
     def to_spec(self) -> dict[str, Any]:
         """Return JSON-able values for the operator and its worker; durations in ms, 0 for none."""

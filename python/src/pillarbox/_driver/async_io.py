@@ -187,7 +187,7 @@ def _plan(
     columns = parse_returns(returns, df.sparkSession)
     inputs = select_inputs(schema, options.inputs, sensitive)
     added = columns if options.on_error == "raise" else as_nullable(columns)
-    output = output_schema(schema, added, options, sensitive)
+    output = output_schema(schema, added, options.added_columns(schema.names), sensitive)
     check_call_key(options, schema, inputs, df.isStreaming, sensitive)
     by = key_columns(schema, options.by, sensitive)
     door = _door_to_jvm(df, function, engine)

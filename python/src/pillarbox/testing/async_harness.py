@@ -145,5 +145,5 @@ def _planned(
         options,
         schema,
         positions(schema, options.inputs, inputs),
-        output_schema(schema, added, options, case_sensitive=False),
+        output_schema(schema, added, options.added_columns(schema.names), case_sensitive=False),
     )

@@ -1,7 +1,7 @@
 package io.pillarbox.spark.async
 
 import java.util.UUID
-import java.util.concurrent.{ExecutorService, Executors}
+import java.util.concurrent._
 
 import io.pillarbox.async.budget._
 import io.pillarbox.async.gate.GateClock
@@ -15,7 +15,14 @@ private[pillarbox] object BudgetLedgers extends DriverMessages.Spender {
 
   val ofProcess: ExecutorBudgets = new ExecutorBudgets(() => System.nanoTime(), part(_, _))
 
-  private def writer(): ExecutorService = Executors.newSingleThreadExecutor { task =>
+  /** One thread, which ends when there has been nothing to write for a while. */
+  private def writer(): ExecutorService = {
+    val writer = new ThreadPoolExecutor(1, 1, IdleMs, TimeUnit.MILLISECONDS, new LinkedBlockingQueue, newThread)
+    writer.allowCoreThreadTimeOut(true)
+    writer
+  }
+
+  private def newThread: ThreadFactory = { task =>
     val thread = new Thread(task, "pillarbox budgets")
     thread.setDaemon(true)
     thread
@@ -81,6 +88,7 @@ private[pillarbox] object BudgetLedgers extends DriverMessages.Spender {
     BudgetSpent(m(0).toLong, m(1).toLong, part(0), part(1), part(2).map(_.toLong))
   }
 
+  private final val IdleMs = 1000L
   private final val ReportHead = 4
   private final val GrantHead = 2
   private final val SpentHead = 2
