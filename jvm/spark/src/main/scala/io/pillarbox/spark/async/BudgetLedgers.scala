@@ -17,7 +17,8 @@ private[pillarbox] object BudgetLedgers extends DriverMessages.Spender {
 
   /** One thread, which ends when there has been nothing to write for a while. */
   private def writer(): ExecutorService = {
-    val writer = new ThreadPoolExecutor(1, 1, IdleMs, TimeUnit.MILLISECONDS, new LinkedBlockingQueue, newThread)
+    val writer =
+      new ThreadPoolExecutor(1, 1, IdleMs, TimeUnit.MILLISECONDS, new LinkedBlockingQueue, newThread)
     writer.allowCoreThreadTimeOut(true)
     writer
   }
