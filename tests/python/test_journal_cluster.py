@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import pytest
 import pillarbox as pb
 from local_cluster import cluster_environment, executor_logs, run_on_cluster, two_hosts
 from spark_apps import answer_in, app_text
-from spark_support import eventually
+from spark_support import eventually, is_running
 
 # The applications below are sent as text; this name is their own.
 build: Any = None
@@ -97,7 +96,7 @@ def speculates(folder: str, count: int, capacity: int):  # type: ignore[no-untyp
 
 
 def asks_twice(folder: str, count: int, capacity: int):  # type: ignore[no-untyped-def]
-    """Asks each thing in two partitions; notes id and partition of calls."""
+    """Asks each thing in two partitions; notes of calls the id, their name, and the processes."""
     conf = {"spark.sql.shuffle.partitions": "2", "spark.task.maxFailures": "100"}
     conf["spark.sql.adaptive.coalescePartitions.enabled"] = "false"
     spark = pb.configure(build(conf)).getOrCreate()
@@ -105,7 +104,8 @@ def asks_twice(folder: str, count: int, capacity: int):  # type: ignore[no-untyp
     async def slow(row):  # type: ignore[no-untyped-def]
         def note(event):  # type: ignore[no-untyped-def]
             file = os.open(f"{folder}/{event}", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-            os.write(file, f"{row.id} {pb.call_id()} {os.getppid()}\n".encode())
+            line = f"{row.id} {pb.call_id()} {os.getppid()} {os.getpid()}\n"
+            os.write(file, line.encode())
             os.close(file)
 
         note("started")
@@ -171,7 +171,7 @@ def test_over_five_kills_a_call_is_repeated_only_if_it_was_in_flight(tmp_path: P
         else:
             os.killpg(job.pid, signal.SIGKILL)
             job.communicate()
-            settled(tmp_path)
+            workers_are_gone(tmp_path)
             job = begun()
     output, errors = job.communicate(timeout=240)
     assert answer_in(output, errors + executor_logs(tmp_path)) == 2 * count * (count - 1)
@@ -190,12 +190,14 @@ def parent_of(process: int) -> int:
     return int(stat.rsplit(")", 1)[1].split()[1])
 
 
-def settled(folder: Path) -> None:
-    """Waits until no worker of a killed job notes anything any more."""
-    before = [""]
-    while before != (now := lines(folder / "started") + lines(folder / "ended")):
-        before = now
-        time.sleep(0.5)
+def workers_are_gone(folder: Path) -> None:
+    """A worker ends by itself when its executor has died, and notes calls until then."""
+
+    def left() -> set[str]:
+        workers = {line.split()[3] for line in lines(folder / "started")}
+        return {one for one in workers if is_running(int(one))}
+
+    eventually(lambda: not left(), f"the end of the workers {left()}", limit_s=60)
 
 
 @pytest.mark.whole

@@ -6,7 +6,6 @@ import asyncio
 import random
 import time
 from abc import ABC, abstractmethod
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -40,7 +39,7 @@ class AttemptedCall:
         self.elapsed_ms = 0
         self.done = False
         self.answer: Any = None
-        self.usage: defaultdict[str, float] = defaultdict(float)
+        self.usage: dict[str, float] | None = None  # made when something is reported
         self.failure: Failure | None = None
         self.deadline: asyncio.TimerHandle | None = None
         self.attempt_timer: asyncio.TimerHandle | None = None
@@ -56,12 +55,13 @@ class AttemptedCall:
 
         The call's id begins with ``prefix``. ``CallColumn.scala`` makes the same.
         """
+        used = self.usage.items() if is_first and self.usage else ()
         return {
             "call_id": f"{prefix}-{self.id}",
             "attempts": self.attempts if is_first else 0,
             "elapsed_ms": self.elapsed_ms,
             "from_journal": False,
-            "usage": [(u, n) for u, n in self.usage.items() if is_first and n > 0],
+            "usage": [(unit, amount) for unit, amount in used if amount > 0],
         }
 
     def is_long(self, latest: float) -> bool:
@@ -210,7 +210,9 @@ class Attempts(ABC, Generic[E]):
         for element_id, amount in zip(call.elements, amounts, strict=True):
             element = self._in_flight.get(element_id)
             if element is not None:
-                element.usage[call.site.units[unit]] += amount
+                element.usage = element.usage or {}
+                name = call.site.units[unit]
+                element.usage[name] = element.usage.get(name, 0.0) + amount
 
     def told(self, call: RunningCall, told: Told) -> None:
         """Called by the runner with what the service has said of the operator's limits."""

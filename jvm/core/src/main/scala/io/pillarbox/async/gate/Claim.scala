@@ -16,6 +16,17 @@ private[async] abstract class Claim extends Runnable {
   var slot: Long = 0L
 }
 
+private[async] object Claim {
+
+  /** Notes what a waiter was charged with, and where, if it is a claim. Under the gate's lock. */
+  def note(waiter: Runnable, amount: Double, slot: Long): Unit = waiter match {
+    case claim: Claim =>
+      claim.charged = amount
+      claim.slot = slot
+    case _ => ()
+  }
+}
+
 /** A call that asks for the permit of several limits. */
 private[async] trait CallWaiter extends Runnable {
 

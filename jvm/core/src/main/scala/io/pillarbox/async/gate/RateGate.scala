@@ -40,13 +40,7 @@ private[pillarbox] final class RateGate(
     val granted = !isPaused(now) && pace.waitNanos(now) == 0 && window.hasRoom(amount, now)
     if (granted) {
       pace.charge(amount, now)
-      val slot = window.charge(amount, now)
-      waiter match {
-        case claim: Claim =>
-          claim.charged = amount
-          claim.slot = slot
-        case _ => ()
-      }
+      Claim.note(waiter, amount, window.charge(amount, now))
     }
     granted
   }

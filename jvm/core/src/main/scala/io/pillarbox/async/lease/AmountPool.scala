@@ -33,12 +33,7 @@ private[lease] final class AmountPool(terms: LeaseTerms) {
     val granted = amount <= left + terms.most * Rounding
     if (granted) {
       left = math.max(0.0, left - amount)
-      waiter match {
-        case claim: Claim =>
-          claim.charged = amount
-          claim.slot = slot
-        case _ => ()
-      }
+      Claim.note(waiter, amount, slot)
     }
     granted
   }
