@@ -156,6 +156,7 @@ def one_run(
 
 def start(command: list[str], python: str, log: Path) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
+    environment["PYTHONPATH"] = str(HERE)  # where workers of Spark and Ray find by_hand
     environment.pop("SPARK_HOME", None)
     with log.open("a") as written:
         return subprocess.Popen(command, env=environment, stderr=written)
