@@ -17,7 +17,17 @@ private[pillarbox] final class AsyncIOPlanner(df: DataFrame, spec: AsyncIOSpec) 
   private val inputs = if (spec.inputs.isEmpty) child.output else columns(spec.inputs)
 
   def dataFrame(function: AsyncIOFunction): DataFrame = {
-    val node = AsyncIO(spec, function, inputs, keys, by, results(spec), estimates, child)
+    val node = AsyncIO(
+      spec,
+      function,
+      inputs,
+      keys,
+      comparable(spec.by),
+      results(spec),
+      estimates,
+      comparable(spec.limits.flatMap(_.key)),
+      child
+    )
     PillarboxStrategy.register(df.sparkSession, node)
     // Aliases give the new columns fresh ids where a query uses this DataFrame twice (a self-join).
     val added = node.results.map { result =>
@@ -62,7 +72,8 @@ private[pillarbox] final class AsyncIOPlanner(df: DataFrame, spec: AsyncIOSpec) 
     FailureReport.of("ESTIMATE_EXPRESSION", spec.operator, "expression" -> text, "what" -> what).layout
   )
 
-  private def by: Seq[Attribute] = columns(spec.by).map { column =>
+  /** The columns of keys whose values are told apart by their bytes. */
+  private def comparable(names: Seq[String]): Seq[Attribute] = columns(names).map { column =>
     if (!SparkAdapter.isBinaryStable(column.dataType))
       throw KeyedErrors.keyCollation(spec.name, column.name, column.dataType.sql)
     column

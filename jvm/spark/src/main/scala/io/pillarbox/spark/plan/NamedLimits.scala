@@ -4,7 +4,7 @@ import java.util.concurrent.TimeUnit
 
 import scala.collection.mutable
 
-import io.pillarbox.spark.async.{AsyncIOSpec, LeaseLedgers, LimitSpec}
+import io.pillarbox.spark.async.{LeaseLedgers, LimitSpec}
 import io.pillarbox.spark.base.FailureReport
 
 /** The limits that operators share by name: one name has one set of figures. On the driver. Thread-safe. */
@@ -25,11 +25,16 @@ private object NamedLimits {
    * @throws IllegalArgumentException if another one uses a limit of the same name with other figures, or has
    *   used it, and that still counts
    */
-  def use(spec: AsyncIOSpec): Unit = synchronized {
+  def use(node: AsyncIO): Unit = synchronized {
+    import node.spec
     val now = System.nanoTime()
-    val named = spec.limits.filter(_.name.isDefined).groupBy(limit => (limit.name.get, limit.unit))
+    val types = node.limitKeys.map(column => s"<${column.dataType.catalogString}>").iterator
+    val named = spec.limits
+      .map(limit => limit.figures(if (limit.key.isDefined) types.next() else ""))
+      .filter(_.name.isDefined)
+      .groupBy(limit => (limit.name.get, limit.unit))
     named.foreach { case ((name, unit), limits) =>
-      val figures = limits.map(_.figures).toSet
+      val figures = limits.toSet
       known.get((name, unit)).filter(_.figures != figures).foreach { other =>
         if (isInUse(name, unit, other, now)) throw differ(name, other, spec.operator, figures)
       }
