@@ -18,8 +18,11 @@ from .._keyed.output import row_acceptor
 from .._keyed.runtime import Accept, KeyedRuntime, rows_of
 from ..errors import PillarboxError
 from .context import AsyncKeyedContext, Attempt
-from .key_queues import KeyQueues, RowCall
+from .key_queues import KeyQueues
 from .options import KeyedCalls
+from .permits import Permits
+from .row_call import RowCall
+from .tally import Tally
 
 RunOnLoop = Callable[[Coroutine[Any, Any, Any]], Any]
 
@@ -29,10 +32,13 @@ class AsyncKeyedRuntime(KeyedRuntime):
 
     ``run_rows`` and ``run_events`` return when all calls are done. ``rows`` has the results in the
     order of the input. They are checked as each call ends, and are tuples of ``calls.output``.
+    ``failed_calls``, ``permits`` and ``tell_tally`` are those of the task, and set before its rows.
     """
 
     context: AsyncKeyedContext
     failed_calls: FailedCalls | None = None
+    permits: Permits | None = None
+    tell_tally: Callable[[Tally], None] | None = None
 
     def __init__(
         self, function: Any, name: str, calls: KeyedCalls, input_schema: StructType, **options: Any
@@ -141,6 +147,8 @@ class AsyncKeyedRuntime(KeyedRuntime):
                 function=self._call,
                 attempt=self._attempt,
                 accept=self._accepted,
+                permits=self.permits,
+                tell=self.tell_tally,
             )
             self._queues.failed_calls = self.failed_calls
         return await self._queues.run(calls)
