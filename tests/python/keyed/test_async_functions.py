@@ -779,6 +779,41 @@ def test_a_limit_by_key_is_refused_as_a_key_has_one_call_at_a_time():
         harness(count, limit=pb.Limit(concurrency=1, scope="key"))
 
 
+def test_a_column_tells_of_the_call_of_each_row_once():
+    async def asks(self, row, ctx):
+        pb.current_call().report_usage(tokens=2)
+        await asyncio.sleep(0.5)
+        if row.t == 2 and pb.current_call().attempt == 1:
+            raise pb.RetryAfter(1)
+        if row.t == 3:
+            raise pb.NotRetryable("three")
+        return [(ctx.key, n) for n in range(row.t)]
+
+    one = harness(asks, usage="tokens", call_column="call", on_error="column", retry=2)
+    rows = one.run_micro_batch([("a", 0), ("b", 1), ("c", 2), ("d", 3)])
+    told = [(row.k, row.call.attempts, row.call.elapsed_ms, row.call.usage) for row in rows]
+    assert told == [
+        ("b", 1, 500, {"tokens": 2.0}),
+        ("c", 2, 2000, {"tokens": 4.0}),
+        ("c", 0, 2000, {}),
+        ("d", 1, 500, {"tokens": 2.0}),
+    ]
+    assert rows[3].error.kind == "NotRetryable"
+    assert rows[3].error.call_id == rows[3].call.call_id
+    assert rows[1].call.call_id == rows[2].call.call_id != rows[0].call.call_id
+    assert not any(row.call.from_journal for row in rows)
+    single = harness(asks, returns="n bigint", usage="tokens", call_column="call")
+    with pytest.raises(pb.ResultTypeMismatch):
+        single.process(("b", 1))
+
+
+@pytest.mark.parametrize(("options", "second"), [({}, "returns"), ({"on_error": "column"}, "on_")])
+def test_names_of_the_added_columns_differ(options, second):
+    name = "error" if options else "n"
+    with pytest.raises(pb.InvalidSchema, match="OUTPUT_NAME_CLASH"):
+        harness(count, call_column=name, **options)
+
+
 def test_calls_report_what_they_use_in_declared_units_only():
     async def uses(self, row, ctx):
         pb.current_call().report_usage(tokens=5)

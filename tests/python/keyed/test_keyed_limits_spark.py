@@ -149,6 +149,21 @@ def test_the_bill_is_what_the_service_has_counted(spark: SparkSession) -> None:
     }
 
 
+@pytest.mark.connect
+def test_a_column_tells_who_has_paid(spark: SparkSession, log: CallLog) -> None:
+    out = keyed(
+        spark.range(0, 9, 1, 2).selectExpr("id % 3 AS id"),
+        logging(log, tokens=2.0),
+        usage="tokens",
+        call_column="call",
+        name="paying",
+    ).cache()
+    assert {row.call.attempts for row in out.collect()} == {1}
+    told = pb.usage(out, by="id").select("operator", "id", "calls", "usage").orderBy("id").collect()
+    assert [tuple(row) for row in told] == [("paying", n, 3, {"tokens": 6.0}) for n in range(3)]
+    out.unpersist()
+
+
 def test_calls_of_tasks_that_failed_are_in_the_bill(spark: SparkSession, log: CallLog) -> None:
     async def call(row: Any) -> None:
         log.write("start", key=row.id)

@@ -62,7 +62,7 @@ _NO_CALLS = _words({"Its function makes no calls; use pb.process_keyed_async.": 
 _ASYNC_IO_ONLY = _words(
     {
         "A keyed function has none; pb.async_io has this option.": (
-            "batch_size call_key share_calls journal ordered explode call_column"
+            "batch_size call_key share_calls journal ordered explode"
         ),
         "There is none: a key has one call at a time.": "per_key",
     }

@@ -132,6 +132,7 @@ def process_keyed_async(
     timeout: Duration | Timeout | None = None,
     retry: int | Retry | None = None,
     on_error: OnError | ErrorColumn = "raise",
+    call_column: str | None = None,
     resource: Callable[[], Any] | None = None,
     backend: StateBackend | Backend = "rocksdb",
     name: str | None = None,
@@ -160,6 +161,9 @@ def process_keyed_async(
         the task, "null" emits a row of the input's columns that are in ``returns``, the others
         null, "column" (or an :class:`ErrorColumn`) emits it with the column ``error`` as in
         :func:`async_io`, which is null in rows of the function.
+    call_column: the name of a column that tells of the call of every row of the main output, as in
+        :func:`async_io`; its attempts are those of ``process``. The call of an input row that gives
+        no row is in :func:`usage` only.
     resource: a function without parameters that returns an (asynchronous) context manager. It is
         opened in the worker, and its value is ``ctx.resource``.
 
@@ -172,7 +176,9 @@ def process_keyed_async(
     options = KeyedOptions(
         _name_of(function, name), by, inputs, timestamp, order_by, time_sorted, on_late, backend
     )
-    calls = CallOptions(capacity, timeout, retry, on_error, resource, limit, usage, budget)
+    calls = CallOptions(
+        *(capacity, timeout, retry, on_error, resource, limit, usage, budget, call_column)
+    )
     if isinstance(initial_state, Mapping) and TIMERS in initial_state:
         raise timers_refused(_name_of(function))
     return _plan(df, _Asked(function, "row", returns, side_outputs, calls), options, initial_state)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructField, StructType
 
-from .._arrow.schema import ERROR_TYPE, as_nullable
+from .._arrow.schema import ERROR_TYPE, as_nullable, call_field
 from .._async.command import check_resource
 from .._async.options import AsyncOptions
 from .._base.checks import needs_other
@@ -35,6 +35,7 @@ class CallOptions:
     limit: Limit | Sequence[Limit] | None = None
     usage: str | Sequence[str] = ()
     budget: Budget | None = None
+    call_column: str | None = None
 
     def calls(self, name: str, returns: StructType) -> KeyedCalls:
         """Check the options. Raises ``InvalidOption``, and ``InvalidFunction`` for a resource."""
@@ -50,6 +51,7 @@ class CallOptions:
             limits=_limits(self.limit),
             usage=as_units(self.usage),
             budget=as_budget(self.budget),
+            call_column=self.call_column,
         )
         return KeyedCalls(options, self.resource, returns)
 
@@ -59,6 +61,10 @@ def _limits(given: object) -> tuple[Limit, ...]:
     if any(limit.scope == "key" for limit in limits):
         condition = "in process_keyed_async, which calls for one row of a key at a time"
         raise needs_other("limit.scope", "key", condition, "Leave this limit out.")
+    for limit in limits:
+        if (key := getattr(limit, "key", None)) is not None:
+            advice = "Leave key out, or use pb.async_io before or after it."
+            raise needs_other("limit.key", key, "in process_keyed_async", advice)
     return limits
 
 
@@ -73,12 +79,18 @@ class KeyedCalls:
     @property
     def output(self) -> StructType:
         """The columns of the output. Raises ``InvalidSchema`` (OUTPUT_NAME_CLASH)."""
-        if self.options.on_error == "raise":
-            return self.returns
-        columns = as_nullable(self.returns)
-        name = self.options.error_column
-        if name is None:
-            return columns
-        if name in columns.names:
-            raise error("OUTPUT_NAME_CLASH", column=name, first="returns", second="on_error")
-        return StructType([*columns.fields, StructField(name, ERROR_TYPE)])
+        options = self.options
+        columns = self.returns if options.on_error == "raise" else as_nullable(self.returns)
+        added: list[tuple[StructField, str]] = []
+        if options.error_column is not None:
+            added.append((StructField(options.error_column, ERROR_TYPE), "on_error"))
+        if options.call_column is not None:
+            call = call_field(options.call_column, options.name, options.units)
+            added.append((call, "call_column"))
+        owners = dict.fromkeys(columns.names, "returns")
+        for field, option in added:
+            if field.name in owners:
+                names = {"first": owners[field.name], "second": option}
+                raise error("OUTPUT_NAME_CLASH", column=field.name, **names)
+            owners[field.name] = option
+        return StructType([*columns.fields, *(field for field, _ in added)])

@@ -48,6 +48,7 @@ class AsyncKeyedRuntime(KeyedRuntime):
         self._input_schema = input_schema
         self._row_of = row_acceptor(calls.returns, Place())
         self._has_error = calls.options.error_column is not None
+        self._has_call = calls.options.call_column is not None
         # A tuple of one would be ambiguous for one column. Other rows are fastest as tuples.
         names = tuple(calls.returns.names)
         self._plain = tuple if len(names) > 1 else lambda row: row_class(names)(*row)
@@ -134,7 +135,8 @@ class AsyncKeyedRuntime(KeyedRuntime):
             self._blame(failed, first)
             raise failed.raised()
         for call in calls:
-            self.rows.extend(call.answer if call.failure is None else (self._row_without(call),))
+            rows = call.answer if call.failure is None else (self._row_without(call),)
+            self.rows.extend(self._with_call(call, rows) if self._has_call else rows)
             self.ends.append(len(self.rows))
 
     async def _process(self, calls: list[RowCall]) -> RowCall | None:
@@ -176,14 +178,24 @@ class AsyncKeyedRuntime(KeyedRuntime):
 
     def _accepted(self, answer: Any) -> list[Any]:
         rows = [self._row_of(row) for row in rows_of(answer) if row is not None]
-        return [(*row, None) for row in rows] if self._has_error else list(map(self._plain, rows))
+        if self._has_error:
+            return [(*row, None) for row in rows]
+        return rows if self._has_call else list(map(self._plain, rows))
+
+    def _with_call(self, call: RowCall, rows: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Return the rows with the column that tells of the call, which the first of them has."""
+        assert self._queues is not None
+        prefix = self._queues.site.prefix
+        told = [call.call_values(prefix, n == 0) for n in range(len(rows))]
+        values = [{**one, "usage": dict(one["usage"])} for one in told]
+        return [(*row, value) for row, value in zip(rows, values, strict=True)]
 
     def _row_without(self, call: RowCall) -> tuple[Any, ...]:
         """Return the output row for a row whose call has failed."""
         assert call.failure is not None
         row = tuple(None if at is None else call.row[at] for at in self._shared)
         if not self._has_error:
-            return self._plain(row)
+            return row if self._has_call else self._plain(row)
         assert self._queues is not None
         return (*row, call.error_values(call.failure, self._queues.site.prefix))
 

@@ -108,7 +108,8 @@ class AsyncKeyedHarness(_Harness):
     function: an object of an :class:`AsyncKeyedProcessFunction`; it is opened at once.
     by, schema, returns, timestamp, order_by, time_sorted, side_outputs, on_late, processing_time:
         as in :class:`KeyedHarness`.
-    capacity, usage, timeout, retry, on_error, resource: as in :func:`process_keyed_async`.
+    capacity, usage, timeout, retry, on_error, call_column, resource: as in
+        :func:`process_keyed_async`.
     limit: as in :func:`process_keyed_async`; all scopes are that of one harness. No ``adaptive``,
         no ``breaker`` and no other ``unit`` than calls.
     budget: refused; only Spark has what it needs.
@@ -136,10 +137,13 @@ class AsyncKeyedHarness(_Harness):
         timeout: Duration | Timeout | None = None,
         retry: int | Retry | None = None,
         on_error: OnError | ErrorColumn = "raise",
+        call_column: str | None = None,
         resource: Callable[[], Any] | None = None,
     ) -> None:
         check_kind(function, AsyncKeyedProcessFunction, others=_OTHERS)
-        calls = CallOptions(capacity, timeout, retry, on_error, resource, limit, usage, budget)
+        calls = CallOptions(
+            *(capacity, timeout, retry, on_error, resource, limit, usage, budget, call_column)
+        )
         super().__init__(
             *(function, by, schema, returns, timestamp),
             *(order_by, time_sorted, side_outputs, on_late, processing_time),

@@ -272,12 +272,14 @@ private[pillarbox] final case class AsyncIOSpec(
     Option.when(callKey.nonEmpty)(s"call_key=${callKey.mkString("[", ", ", "]")}"),
     Option.when(shareCalls)(s"share_calls=${if (shareInQuery) "query" else "task"}"),
     budgetText,
-    callColumn.map(name => s"call_column=$name"),
+    callText,
     usageText
   ).flatten
 
-  /** What calls may spend, as `explain()` shows it. */
-  def spending: Seq[String] = Seq(limitText, budgetText, usageText).flatten
+  /** What calls may spend and tell of it, as `explain()` shows it. */
+  def spending: Seq[String] = Seq(limitText, budgetText, callText, usageText).flatten
+
+  private def callText = callColumn.map(name => s"call_column=$name")
 
   private def limitText =
     Option.when(limits.nonEmpty)(limits.map(l => s"limit=(${l.summary})").mkString(", "))

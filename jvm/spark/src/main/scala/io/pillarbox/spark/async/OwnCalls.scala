@@ -125,7 +125,7 @@ private[async] final class OwnCalls(
 
   override def close(): Unit = if (!isClosed) {
     isClosed = true
-    try line.close(() => permits.close())
+    try if (factory.mayRefuse) line.close(() => permits.close())
     finally
       try held.close()
       finally
