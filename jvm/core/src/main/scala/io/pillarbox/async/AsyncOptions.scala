@@ -80,7 +80,7 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
   require(lookAhead >= 0, s"The look-ahead must not be negative, but is $lookAhead")
   require(
     lookAhead == 0 || !isLimited,
-    "There is no look-ahead behind a limit: a call that is given ahead would start without its permit"
+    "There is no look-ahead behind a gate: a call that is given ahead would start without its permit"
   )
   require(
     lookAhead == 0 || budget.isEmpty,
