@@ -25,7 +25,7 @@ private object AsyncIOTasks {
     val conf = SparkAdapter.sqlConf(session)
     val context = session.sparkContext
     DriverEnd.serve(context)
-    NamedLimits.use(node.spec)
+    NamedLimits.use(node.spec, node.limitKeys)
     AsyncIOTaskSpec(
       node.spec,
       node.function.ofCurrentJob,
@@ -34,7 +34,7 @@ private object AsyncIOTasks {
         scope,
         CallIdentity.limitKeys(node.spec, node.operatorId, context),
         CallJournals.folder(node, session, batch),
-        CallBudgets.open(node, session, batch)
+        CallBudgets.open(node.spec, session, batch)
       ),
       ArrowSettings(conf.sessionLocalTimeZone, conf.arrowUseLargeVarTypes, conf.arrowMaxRecordsPerBatch),
       ErrorText.of(conf),
