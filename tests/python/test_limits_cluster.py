@@ -207,8 +207,8 @@ def test_a_service_that_counts_tokens_by_itself_refuses_none_while_executors_are
 
 
 def tenants(folder: str, count: int, most: int):  # type: ignore[no-untyped-def]
-    """Calls a service that allows ``most`` calls of a tenant in any minute. Two executors are killed.
-    Two operators share the limit of each tenant."""
+    """Calls a service that allows ``most`` calls of a tenant in any minute. Two operators share the
+    limit of each tenant, and two executors are killed."""
     conf = {"spark.task.maxFailures": "8", "spark.deploy.maxExecutorRetries": "-1"}
     spark = pb.configure(build(conf)).getOrCreate()
 
