@@ -91,7 +91,7 @@ def watched(folder: str, count: int = 100) -> dict[str, Any]:
 
     def calls() -> dict[str, int]:
         found = {
-            path.name.split(".")[1]: path for path in files.glob("app.*.pillarbox.call.calls*")
+            path.name.split(".")[1]: path for path in files.glob("app.*.pillarbox.call.calls.csv")
         }
         lines = {executor: path.read_text().splitlines() for executor, path in found.items()}
         return {one: int(lines[-1].split(",")[1]) for one, lines in lines.items() if lines[1:]}

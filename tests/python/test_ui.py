@@ -31,31 +31,43 @@ def _look_while_it_runs() -> "Any":  # noqa: UP037
         spark.range(0, 600, 1, 1), slow, returns="x bigint", name="look_up", capacity=20
     )
 
-    def cells(path: str) -> list[str]:
+    def lines(path: str) -> list[dict[str, str]]:
+        """The rows of the only table, by the titles of its columns."""
         with urllib.request.urlopen(spark.sparkContext.uiWebUrl + path) as answer:
             page = answer.read().decode()
-        return [re.sub("<[^>]*>", "", cell).strip() for cell in re.findall("(?s)<td.*?</td>", page)]
+
+        def cells(tag: str) -> list[str]:
+            found = re.findall(f"(?s)<{tag}[ >].*?</{tag}>", page)
+            return [re.sub("<[^>]*>", "", cell).strip() for cell in found]
+
+        titles, values = cells("th"), cells("td")
+        starts = range(0, len(values), max(len(titles), 1))
+        return [dict(zip(titles, values[at:], strict=False)) for at in starts]
 
     job = threading.Thread(target=lambda: df.write.format("noop").mode("overwrite").save())
     job.start()
     seen = []
     while job.is_alive():
-        seen.append(cells("/pillarbox/operator/?id=1"))
+        seen += lines("/pillarbox/operator/?id=1")
         time.sleep(0.2)
     end = time.monotonic() + 60
-    while (all_of_it := cells("/pillarbox/"))[4:5] != ["600"] and time.monotonic() < end:
+    while (line := lines("/pillarbox/")[0])["Rows out"] != "600" and time.monotonic() < end:
         time.sleep(0.2)
-    return {"meanwhile": seen, "operators": all_of_it}
+    return {"meanwhile": seen, "operator": line}
 
 
 @pytest.mark.whole
 def test_a_running_task_shows_its_calls() -> None:
     shown = run_app(_look_while_it_runs)
-    running = [row for row in shown["meanwhile"] if row and 0 < int(row[2].replace(",", "")) < 600]
-    assert len({row[2] for row in running}) > 2
-    assert "20" in {row[7] for row in running}  # in flight
-    assert shown["operators"][0] == "look_up"
-    assert shown["operators"][4:6] == ["600", "600"]
+    running = [row for row in shown["meanwhile"] if 0 < int(row["Calls"]) < 600]
+    assert len({row["Calls"] for row in running}) > 2
+    assert "20" in {row["In flight"] for row in running}
+    operator = shown["operator"]
+    assert [operator[title] for title in ("Operator", "Rows out", "Calls")] == [
+        "look_up",
+        "600",
+        "600",
+    ]
 
 
 def _browse_a_running_query() -> "Any":  # noqa: UP037

@@ -6,7 +6,7 @@ import scala.jdk.CollectionConverters._
 import scala.util.Using
 
 import io.pillarbox.spark.SpecBuilder
-import io.pillarbox.spark.functions.OddFails
+import io.pillarbox.spark.functions.{Metered, OddFails}
 import io.pillarbox.spark.keyed.{Event, KeyedFixture, Spec}
 import org.apache.spark.scheduler._
 import org.apache.spark.status.KVUtils.KVStoreScalaSerializer
@@ -37,8 +37,18 @@ class OperatorsTabSuite extends AnyFunSuite with KeyedFixture with Eventually {
     assert(operator.valuesOf("calls").toSeq == Seq(5, 5) && operator.valuesOf("errors").sum == 5)
     assert(operator.valuesOf("number of output rows").toSeq == Seq(5, 5))
     val known = operator.metrics.toSet ++ metricsOfCarryOver
-    assert(Column.OfCalls.flatMap(_.metrics).filterNot(known).isEmpty)
+    assert(metricsOf(Column.OfCalls).filterNot(known).isEmpty)
     assert(shown(watched.again.only) == shown(operator))
+  }
+
+  test("what calls have used is shown by its unit, live and when the event log is read again") {
+    val watched = new Watched
+    val calls = SpecBuilder.asyncIO(spark.range(0, 60, 1, 2).toDF(), classOf[Metered], "x long") { spec =>
+      spec.putArray("units").add("tokens").add("usd"): Unit
+    }
+    watched.during(calls.collect(): Unit)
+    assert(Used.of(watched.only) == "1,770 tokens, 30 usd")
+    assert(Used.of(watched.again.only) == "1,770 tokens, 30 usd")
   }
 
   test("the micro-batches of a query are one line; counts add up, and the state's size is the last") {
@@ -58,7 +68,7 @@ class OperatorsTabSuite extends AnyFunSuite with KeyedFixture with Eventually {
     assert(operator.kind == "KeyedProcess" && operator.runs == 3 && operator.query.nonEmpty)
     assert(operator.valuesOf("number of output rows").sum == 6)
     val known = operator.metrics.toSet ++ metricsOfCarryOver + "time to run Python workers"
-    assert(Column.OfKeyed.flatMap(_.metrics).filterNot(known).isEmpty)
+    assert(metricsOf(Column.OfKeyed).filterNot(known).isEmpty)
     assert(OperatorsListener.Levels.filterNot(known ++ Seq("calls in flight", "calls waiting")).isEmpty)
     assert(operator.valuesOf("number of total state rows").sum == entries && entries > 0)
     assert(shown(watched.again.only) == shown(operator))
@@ -82,7 +92,9 @@ class OperatorsTabSuite extends AnyFunSuite with KeyedFixture with Eventually {
       watched.only
     }
     val later = timesWith(3600000L, fired = 0)
-    val column = Column.OfKeyed.find(_.title == "Next processing timer after").get
+    val column = Column.OfKeyed.collectFirst {
+      case figure: Figure if figure.title == "Next processing timer after" => figure
+    }.get
     assert(later.valuesOf(column.metrics.head).toSeq.distinct == Seq(3600000L))
     assert(column.of(later) == "1.0 h")
     assert(later.valuesOf("time to the next event-time timer").isEmpty)
@@ -177,6 +189,9 @@ class OperatorsTabSuite extends AnyFunSuite with KeyedFixture with Eventually {
     val read = serializer.deserialize(serializer.serialize(figures), classOf[OperatorFigures])
     assert(shown(read) == shown(figures) && read.updated == 5L)
   }
+
+  private def metricsOf(columns: Seq[Column]): Seq[String] =
+    columns.collect { case figure: Figure => figure.metrics }.flatten
 
   private def shown(operator: OperatorFigures): Seq[Any] = Seq(
     operator.id,

@@ -118,16 +118,36 @@ private final class PartitionsPage(tab: OperatorsTab, store: KVStore) extends We
   }
 }
 
-/** A column of both tables, made of the first of these metrics that the operator has. */
-private final case class Column(title: String, metrics: String*) {
+/** A column of both tables. */
+private sealed trait Column {
+  def title: String
+  def of(operator: OperatorFigures): String
+}
+
+/** What calls have used, of each unit that they report: the metrics whose name is the unit and "used". */
+private object Used extends Column {
+  override val title = "Used"
+
+  override def of(operator: OperatorFigures): String =
+    operator.metrics
+      .filter(_.endsWith(Suffix))
+      .sorted
+      .map(metric => f"${operator.valuesOf(metric).sum}%,d ${metric.stripSuffix(Suffix)}")
+      .mkString(", ")
+
+  private val Suffix = " used"
+}
+
+/** A column of the first of these metrics that the operator has. */
+private final case class Figure(title: String, metrics: String*) extends Column {
 
   /** The figure over the partitions: their sum, or their mean or most where the metric is an average. */
-  def of(operator: OperatorFigures): String =
+  override def of(operator: OperatorFigures): String =
     metrics.find(operator.metrics.contains(_)).fold("") { metric =>
       val values = operator.valuesOf(metric)
       operator.typeOf(metric) match {
         case "average" if values.isEmpty => ""
-        case "average" if Column.Most(metric) => f"${values.foldLeft(0L)(math.max) / 10}%,d"
+        case "average" if Figure.Most(metric) => f"${values.foldLeft(0L)(math.max) / 10}%,d"
         case "average" => f"${values.sum / 10.0 / values.length}%.1f"
         case "timing" if OperatorsListener.Timers(metric) =>
           values.minOption.fold("")(UIUtils.formatDuration(_))
@@ -139,43 +159,47 @@ private final case class Column(title: String, metrics: String*) {
     }
 }
 
-private object Column {
-  private val Rows = Column("Rows out", "number of output rows")
+private object Figure {
 
   /** Of these averages the largest is shown. */
   private val Most = Set("calls in flight, most in a task", "oldest call in flight (ms)")
+}
+
+private object Column {
+  private val Rows = Figure("Rows out", "number of output rows")
 
   val OfCalls: Seq[Column] = Seq(
     Rows,
-    Column("Calls", "calls"),
-    Column("Retries", "retries"),
-    Column("Timeouts", "timeouts"),
-    Column("Errors", "errors"),
-    Column("Rate-limited", "rate-limited", "number of calls that the service refused"),
-    Column("Shared", "shared", "number of rows that shared the call of another"),
-    Column("From the journal", "answers from the journal", "number of answers from the journal"),
-    Column("In flight", "calls in flight", "number of calls in flight at the end of the micro-batch"),
-    Column("Waiting", "calls waiting"),
-    Column("Most in flight in a task", "calls in flight, most in a task"),
-    Column("Oldest call (ms)", "oldest call in flight (ms)"),
-    Column("Latency mean (ms)", "call latency mean (ms)"),
-    Column("Latency p99 (ms)", "call latency p99 (ms)"),
-    Column("Waited for capacity", "time waiting for capacity"),
-    Column("Waited for limits", "time waiting for limits")
+    Figure("Calls", "calls"),
+    Figure("Retries", "retries"),
+    Figure("Timeouts", "timeouts"),
+    Figure("Errors", "errors"),
+    Figure("Rate-limited", "rate-limited", "number of calls that the service refused"),
+    Figure("Shared", "shared", "number of rows that shared the call of another"),
+    Figure("From the journal", "answers from the journal", "number of answers from the journal"),
+    Used,
+    Figure("In flight", "calls in flight", "number of calls in flight at the end of the micro-batch"),
+    Figure("Waiting", "calls waiting"),
+    Figure("Most in flight in a task", "calls in flight, most in a task"),
+    Figure("Oldest call (ms)", "oldest call in flight (ms)"),
+    Figure("Latency mean (ms)", "call latency mean (ms)"),
+    Figure("Latency p99 (ms)", "call latency p99 (ms)"),
+    Figure("Waited for capacity", "time waiting for capacity"),
+    Figure("Waited for limits", "time waiting for limits")
   )
 
   val OfKeyed: Seq[Column] = Seq(
     Rows,
-    Column("Entries in the state", "number of total state rows"),
-    Column("Written", "number of updated state rows"),
-    Column("Late rows dropped", "number of rows which are dropped by watermark"),
-    Column("Event timers fired", "number of event-time timers fired"),
-    Column("Processing timers fired", "number of processing-time timers fired"),
-    Column("Next event timer after", "time to the next event-time timer"),
-    Column("Next processing timer after", "time to the next processing-time timer"),
-    Column("Time in Python", "time to run Python workers"),
-    Column("Time to commit", "time to commit changes"),
-    Column("Bytes committed", "bytes written by commits"),
-    Column("Bytes on disk", "bytes of state in local files")
+    Figure("Entries in the state", "number of total state rows"),
+    Figure("Written", "number of updated state rows"),
+    Figure("Late rows dropped", "number of rows which are dropped by watermark"),
+    Figure("Event timers fired", "number of event-time timers fired"),
+    Figure("Processing timers fired", "number of processing-time timers fired"),
+    Figure("Next event timer after", "time to the next event-time timer"),
+    Figure("Next processing timer after", "time to the next processing-time timer"),
+    Figure("Time in Python", "time to run Python workers"),
+    Figure("Time to commit", "time to commit changes"),
+    Figure("Bytes committed", "bytes written by commits"),
+    Figure("Bytes on disk", "bytes of state in local files")
   )
 }
