@@ -202,6 +202,22 @@ def test_a_ticket_and_its_answers_are_checked(
     assert short == "RESULT_SHAPE_MISMATCH"
 
 
+def test_what_has_no_answer_to_wait_for_is_refused(
+    spark: SparkSession, jobs: BatchInterface, journal: str
+) -> None:
+    rows, halves = spark.range(2), pb.Ticketed(jobs.submit, jobs.collect)
+    more: dict[str, Any] = {"returns": "x long", "journal": journal, "name": "x"}
+    for refused in (
+        lambda: pb.estimate(rows, halves, **more),
+        lambda: pb.process_keyed_async(rows, halves, by="id", returns="x long"),  # type: ignore[arg-type]
+        lambda: pb.async_io(rows, halves, engine="python", **more),
+        lambda: pb.async_io(spark.readStream.format("rate").load(), halves, **more),
+    ):
+        with pytest.raises(pb.PillarboxError, match="Ticketed"):
+            refused()
+    assert jobs.jobs == []
+
+
 def test_tickets_are_in_the_journal_and_can_be_read_and_purged(
     spark: SparkSession, jobs: BatchInterface, journal: str
 ) -> None:

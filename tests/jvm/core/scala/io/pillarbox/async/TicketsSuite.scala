@@ -152,6 +152,53 @@ class TicketsSuite extends AnyFunSuite {
     assert(h.calls.size == 2 && journal.flushed("a").text == "t")
   }
 
+  test("a submission that fails is made again as it was, whatever waits for company meanwhile") {
+    val h = harness(new Tickets)(options => inPairs(options).copy(retry = retry(3, 100)))
+    h.process("a", "b", "c", "d", "e")
+    Seq("b", "a", "d", "c").foreach(h.fail(_))
+    h.advanceTo(100)
+    assert(h.groups.size == 4 && h.groups.takeRight(2).toSet == Set(Seq("a", "b"), Seq("c", "d")))
+    h.issue("t", "a", "b")
+    h.process("f")
+    assert(h.groups.last == Seq("e", "f"))
+    h.fail("c")
+    h.fail("d")
+    h.advanceTo(200)
+    assert(h.groups.last == Seq("c", "d") && h.groups.size == 6)
+  }
+
+  test("of a submission that fails, what is left is made again, at the end of the input or after a while") {
+    val ended = harness(new Tickets)(options => inPairs(options).copy(retry = retry(3, 100)))
+    ended.process("a", "b")
+    ended.fail("a", new RuntimeException with NotRetryable)
+    ended.fail("b")
+    ended.operator.endInputReached()
+    ended.advanceTo(100)
+    assert(ended.groups.last == Seq("b") && ended.emitted.size == 1)
+    val open = harness(new Tickets)(options => inPairs(options).copy(retry = retry(3, 100)))
+    open.process("a", "b")
+    open.fail("a", new RuntimeException with NotRetryable)
+    open.fail("b")
+    open.advanceTo(100)
+    open.advanceTo(100 + PollMs - 1)
+    assert(open.groups.size == 1)
+    open.advanceTo(100 + PollMs)
+    assert(open.groups.last == Seq("b") && open.time.scheduledTimers == 0)
+  }
+
+  test("at the end of the input each answer costs nothing for those that wait") {
+    val h = harness(new Tickets)()
+    val all = (0 until 1000).map(n => s"row$n")
+    h.process(all: _*)
+    h.operator.endInputReached()
+    all.foreach(input => h.issue(s"of $input", input))
+    h.advanceTo(PollMs - 1)
+    assert(h.polls.isEmpty, "a pause of the input is no reason to ask again")
+    h.advanceTo(PollMs)
+    h.polls.toSeq.foreach(h.collected)
+    assert(h.polls.size == 1000 && h.operator.isDrained && h.time.scheduledTimers == 0)
+  }
+
   test("a ticket that has ended with a failure is given up: a retry, or another run, submits anew") {
     val journal = new Tickets
     val h = harness(journal)(options => inPairs(options).copy(retry = retry(2, 10)))

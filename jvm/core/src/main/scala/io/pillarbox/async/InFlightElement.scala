@@ -49,6 +49,9 @@ private[async] sealed class InFlightElement[IN, OUT](
   /** Its ticket, or that one was given up; null if it has had none. */
   var ticket: CallTicket = _
 
+  /** Those that it was submitted with, together, when that failed; null otherwise. */
+  var submission: CallGroup[IN, OUT] = _
+
   /** True if it was submitted, and its next attempts collect the answer. */
   def hasTicket: Boolean = (ticket ne null) && ticket.isOut
 
