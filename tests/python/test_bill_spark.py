@@ -156,7 +156,7 @@ def test_usage_of_a_frame_is_that_of_its_actions_while_they_run_and_after(
     df.collect()
     twice = {"calls": 8, "retries": 4, "rate_limited": 4, "usage": {"tokens": 20}}
     assert bill(df.select("y")) == {**none, **twice}
-    with pytest.raises(pb.InvalidOption, match=r"has no pb\.async_io or pb\.async_udf"):
+    with pytest.raises(pb.InvalidOption, match=r"has no pb\.async_io, pb\.async_udf"):
         pb.usage(spark.range(1))
 
 

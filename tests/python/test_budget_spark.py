@@ -230,7 +230,7 @@ def test_what_foreach_batch_runs_has_the_budget_of_its_query(
     assert failed == [0, 10, 30, 30]
 
 
-def stream_of_calls(folder: str, most: int) -> int:
+def stream_of_calls(folder: str, most: int, keyed: bool = False) -> int:
     import time
 
     spark = pb.configure(build({"spark.master": "local[2]"})).getOrCreate()
@@ -242,17 +242,19 @@ def stream_of_calls(folder: str, most: int) -> int:
         await asyncio.sleep(0.005)
         return 2
 
+    class Slow(pb.AsyncKeyedProcessFunction):
+        async def process(self, row, ctx):  # type: ignore[no-untyped-def]
+            return await slow(row)
+
     rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 40).load()
+    budget = pb.Budget(max_calls=most, on_exceeded="skip")
+    options = {"timeout": "30s", "capacity": 10, "on_error": "column", "budget": budget}
+    if keyed:
+        options["by"] = "value"
+        spark.conf.set("spark.sql.shuffle.partitions", "2")
+    operator, function = (pb.process_keyed_async, Slow()) if keyed else (pb.async_io, slow)
     query = (
-        rows.transform(
-            pb.async_io,
-            slow,
-            returns="twice long",
-            timeout="30s",
-            capacity=10,
-            on_error="column",
-            budget=pb.Budget(max_calls=most, on_exceeded="skip"),
-        )
+        rows.transform(operator, function, returns="twice long", **options)
         .where("error is not null")
         .writeStream.format("json")
         .option("path", f"{folder}/out")
@@ -265,7 +267,7 @@ def stream_of_calls(folder: str, most: int) -> int:
     return 0
 
 
-def killed_and_restarted(folder: Path, most: int, kills: int) -> int:
+def killed_and_restarted(folder: Path, most: int, kills: int, keyed: bool = False) -> int:
     """The number of calls, over kills of the driver until the budget is spent."""
     log = folder / "log"
 
@@ -278,7 +280,7 @@ def killed_and_restarted(folder: Path, most: int, kills: int) -> int:
     def is_spent() -> bool:
         return any(file.stat().st_size for file in (folder / "out").glob("*.json"))
 
-    command = [sys.executable, "-c", app_text(stream_of_calls, str(folder), most)]
+    command = [sys.executable, "-c", app_text(stream_of_calls, str(folder), most, keyed)]
     for kill in range(kills + 1):
         app = subprocess.Popen(command, env=environment(SOURCES), start_new_session=True)
         try:
@@ -301,13 +303,16 @@ def test_a_stream_whose_driver_is_killed_never_spends_more(tmp_path: Path) -> No
 
 
 @pytest.mark.whole
-def test_a_stream_whose_driver_is_killed_often_never_spends_more(tmp_path: Path) -> None:
+@pytest.mark.parametrize("keyed", [False, True])
+def test_a_stream_whose_driver_is_killed_often_never_spends_more(
+    tmp_path: Path, keyed: bool
+) -> None:
     most = 2000
-    begun = killed_and_restarted(tmp_path, most, kills=5)
+    begun = killed_and_restarted(tmp_path, most, kills=5, keyed=keyed)
     assert most * 0.7 <= begun <= most
 
 
-def loses_an_executor(folder: str, count: int, most: int) -> int:
+def loses_an_executor(folder: str, count: int, most: int, keyed: bool) -> int:
     spark = pb.configure(build({"spark.task.maxFailures": "4"})).getOrCreate()
 
     async def slow(row):  # type: ignore[no-untyped-def]
@@ -326,21 +331,28 @@ def loses_an_executor(folder: str, count: int, most: int) -> int:
             await asyncio.sleep(60)
         return row.id * 2
 
+    class Slow(pb.AsyncKeyedProcessFunction):
+        async def process(self, row, ctx):  # type: ignore[no-untyped-def]
+            return await slow(row)
+
+    operator, function = (pb.process_keyed_async, Slow()) if keyed else (pb.async_io, slow)
     df = spark.range(0, count, 1, 2).transform(
-        pb.async_io,
-        slow,
+        operator,
+        function,
         returns="twice long",
         capacity=20,
         on_error="column",
         budget=pb.Budget(max_calls=most, on_exceeded="skip"),
+        **({"by": "id"} if keyed else {}),
     )
     return int(df.where("error is null").count())
 
 
 @pytest.mark.whole
-def test_what_a_lost_executor_had_counts_as_spent(tmp_path: Path) -> None:
+@pytest.mark.parametrize("keyed", [False, True])
+def test_what_a_lost_executor_had_counts_as_spent(tmp_path: Path, keyed: bool) -> None:
     count, most = 4000, 1500
-    answered = run_on_cluster(loses_an_executor, tmp_path, str(tmp_path), count, most)
+    answered = run_on_cluster(loses_an_executor, tmp_path, str(tmp_path), count, most, keyed)
     begun = len((tmp_path / "log").read_text().splitlines())
     assert (tmp_path / "killed").exists()
     assert most * 0.6 <= begun <= most

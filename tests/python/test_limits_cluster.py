@@ -17,7 +17,7 @@ from local_cluster import run_on_cluster
 build: Any = None
 
 
-def calls(folder: str, count: int, kills: bool, ordered: bool, limit: dict):  # type: ignore[no-untyped-def,type-arg]
+def calls(folder: str, count: int, kills: bool, ordered: bool, limit: dict, keyed: bool = False):  # type: ignore[no-untyped-def,type-arg]
     spark = pb.configure(build({"spark.task.maxFailures": "4"})).getOrCreate()
 
     async def slow(row):  # type: ignore[no-untyped-def]
@@ -46,14 +46,19 @@ def calls(folder: str, count: int, kills: bool, ordered: bool, limit: dict):  # 
         note("end")
         return row.id * 2
 
+    class Slow(pb.AsyncKeyedProcessFunction):
+        async def process(self, row, ctx):  # type: ignore[no-untyped-def]
+            return await slow(row)
+
+    options = {"by": "id"} if keyed else {"engine": "jvm", "ordered": ordered}
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
     df = spark.range(0, count, 1, 2).transform(
-        pb.async_io,
-        slow,
+        *((pb.process_keyed_async, Slow()) if keyed else (pb.async_io, slow)),
         returns="twice long",
         capacity=30,
-        engine="jvm",
-        ordered=ordered,
         limit=pb.Limit(**limit),
+        **options,
     )
     return df.groupBy().sum("twice").collect()[0][0]
 
@@ -100,10 +105,13 @@ def test_two_executors_share_one_limit(tmp_path: Path) -> None:
 
 
 @pytest.mark.whole
-def test_what_an_executor_had_goes_to_others_when_its_lease_has_ended(tmp_path: Path) -> None:
+@pytest.mark.parametrize("keyed", [False, True])
+def test_what_an_executor_had_goes_to_others_when_its_lease_has_ended(
+    tmp_path: Path, keyed: bool
+) -> None:
     count = 1000
     limit = {"concurrency": 4}
-    found = run_on_cluster(calls, tmp_path, str(tmp_path), count, True, False, limit)
+    found = run_on_cluster(calls, tmp_path, str(tmp_path), count, True, False, limit, keyed)
     assert found == count * (count - 1)
     log = events(tmp_path)
     killed = next(at for event, _, at in log if event == "killed")

@@ -678,3 +678,147 @@ def test_what_an_attempt_has_fetched_of_a_large_list_is_not_mistaken_for_an_addi
     assert not recent._cells[key_index].loaded
     assert recent.get() == [1, 2, 3]
     assert [op[1] for op in recent._cells[key_index].ops] == [3]
+
+
+def times(one):
+    """The seconds of the harness's clock at which calls began."""
+    return list(one._runtime.function.times)
+
+
+async def noting(self, row, ctx):
+    self.times = [*getattr(self, "times", ()), round(asyncio.get_running_loop().time(), 6)]
+    await asyncio.sleep(row.t)
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        (pb.Limit(concurrency=2), [0, 0, 1, 1]),
+        (pb.Limit(per_minute=6), [0, 10, 20, 30]),
+        ([pb.Limit(concurrency=1), pb.Limit(per_hour=1800, name="ours")], [0, 2, 4, 6]),
+    ],
+)
+def test_a_limit_lets_calls_of_many_keys_begin_as_in_the_harness_of_async_io(limit, expected):
+    one = harness(noting, limit=limit)
+    one.run_micro_batch([(key, 1) for key in "abcd"])
+    assert times(one) == expected
+
+    async def call(row):
+        seen.append(round(asyncio.get_running_loop().time(), 6))
+        await asyncio.sleep(1)
+
+    seen: list[float] = []
+    plain = pb.testing.AsyncHarness(call, schema="k string", returns="x int", limit=limit)
+    plain.run([(key,) for key in "abcd"])
+    assert seen == expected
+
+
+def test_a_rate_goes_on_in_the_next_micro_batch():
+    one = harness(noting, limit=pb.Limit(per_minute=60))
+    for _ in range(3):
+        one.process(("a", 0))
+    assert times(one) == [0, 1, 2]
+
+
+def test_waiting_for_a_limit_counts_into_no_deadline_before_the_first_attempt():
+    one = harness(noting, limit=pb.Limit(per_minute=1), timeout="2s", on_error="column")
+    rows = one.run_micro_batch([("a", 1), ("b", 1), ("c", 3)])
+    assert times(one) == [0, 60, 120]
+    assert [row.error and row.error.kind for row in rows] == ["TIMEOUT"]
+
+
+def test_a_pause_for_all_uses_up_no_attempt_and_lets_the_others_wait():
+    async def told(self, row, ctx):
+        await noting(self, row, ctx)
+        if len(self.times) == 1:
+            raise pb.RetryAfter(9, all=True)
+        return ctx.key, pb.current_call().attempt
+
+    one = harness(told, limit=pb.Limit(concurrency=1))
+    assert one.run_micro_batch([("a", 1), ("b", 1)]) == [Row(k="a", n=1), Row(k="b", n=1)]
+    assert times(one) == [0, 10, 11]
+
+
+def test_a_call_that_is_given_up_has_no_permit_and_one_that_waits_gets_it():
+    one = harness(noting, limit=pb.Limit(concurrency=1), timeout="5s", on_error="null")
+    assert one.run_micro_batch([("a", 60), ("b", 1)]) == [Row(k="a", n=None)]
+    assert times(one) == [0, 5]
+
+
+def test_a_failure_that_ends_the_micro_batch_begins_no_call_that_waits():
+    async def fails(self, row, ctx):
+        await noting(self, row, ctx)
+        raise ValueError(row.k)
+
+    one = harness(fails, limit=pb.Limit(concurrency=1))
+    with pytest.raises(ValueError, match="a"):
+        one.run_micro_batch([("a", 1), ("b", 1), ("c", 1)])
+    assert times(one) == [0]
+    with pytest.raises(ValueError, match="d"):
+        one.run_micro_batch([("d", 1)])
+    assert times(one) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("options", "option"),
+    [
+        ({"limit": pb.Limit(concurrency=1, adaptive=True)}, "limit.adaptive"),
+        ({"limit": pb.Limit(breaker=1)}, "limit.breaker"),
+        ({"limit": pb.Limit(per_minute=1, unit="tokens")}, "limit.unit"),
+        ({"budget": pb.Budget(max_calls=1)}, "budget"),
+    ],
+)
+def test_a_harness_refuses_what_needs_the_jvm(options, option):
+    with pytest.raises(pb.InvalidOption, match="HARNESS_NEEDS_SPARK") as refused:
+        harness(count, **options)
+    assert option in str(refused.value)
+
+
+def test_a_limit_by_key_is_refused_as_a_key_has_one_call_at_a_time():
+    with pytest.raises(pb.InvalidOption, match="one row of a key at a time"):
+        harness(count, limit=pb.Limit(concurrency=1, scope="key"))
+
+
+def test_a_column_tells_of_the_call_of_each_row_once():
+    async def asks(self, row, ctx):
+        pb.current_call().report_usage(tokens=2)
+        await asyncio.sleep(0.5)
+        if row.t == 2 and pb.current_call().attempt == 1:
+            raise pb.RetryAfter(1)
+        if row.t == 3:
+            raise pb.NotRetryable("three")
+        return [(ctx.key, n) for n in range(row.t)]
+
+    one = harness(asks, usage="tokens", call_column="call", on_error="column", retry=2)
+    rows = one.run_micro_batch([("a", 0), ("b", 1), ("c", 2), ("d", 3)])
+    told = [(row.k, row.call.attempts, row.call.elapsed_ms, row.call.usage) for row in rows]
+    assert told == [
+        ("b", 1, 500, {"tokens": 2.0}),
+        ("c", 2, 2000, {"tokens": 4.0}),
+        ("c", 0, 2000, {}),
+        ("d", 1, 500, {"tokens": 2.0}),
+    ]
+    assert rows[3].error.kind == "NotRetryable"
+    assert rows[3].error.call_id == rows[3].call.call_id
+    assert rows[1].call.call_id == rows[2].call.call_id != rows[0].call.call_id
+    assert not any(row.call.from_journal for row in rows)
+    single = harness(asks, returns="n bigint", usage="tokens", call_column="call")
+    with pytest.raises(pb.ResultTypeMismatch):
+        single.process(("b", 1))
+
+
+@pytest.mark.parametrize(("options", "second"), [({}, "returns"), ({"on_error": "column"}, "on_")])
+def test_names_of_the_added_columns_differ(options, second):
+    name = "error" if options else "n"
+    with pytest.raises(pb.InvalidSchema, match="OUTPUT_NAME_CLASH"):
+        harness(count, call_column=name, **options)
+
+
+def test_calls_report_what_they_use_in_declared_units_only():
+    async def uses(self, row, ctx):
+        pb.current_call().report_usage(tokens=5)
+        pb.current_call().report_usage(usd=1)
+
+    one = harness(uses, usage="tokens")
+    with pytest.raises(pb.InvalidOption, match="UNKNOWN_UNIT"):
+        one.process(("a", 1))

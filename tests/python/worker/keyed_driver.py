@@ -71,6 +71,11 @@ class Keyed:
 
     big: frozenset[str] = frozenset()  # states whose content is only given on demand
     notes: list[tuple[int, str, str]]  # of failed calls: rows, kind, text
+    tallies: list[tuple[Any, ...]]  # counts of calls, and amounts by unit
+    asked: list[tuple[Any, ...]]  # what calls have asked and told
+
+    def hear(self, what: str, call: int, *told: Any) -> None:
+        """Called with what a call asks or tells: answers it, or not."""
 
     def start_keyed(
         self,
@@ -84,12 +89,15 @@ class Keyed:
         calls: CallOptions | None = None,
         **spec: Any,
     ) -> Any:
-        self.notes = []
+        self.notes, self.tallies, self.asked = [], [], []
         self.key_schema = schema_of(by)
         self.input_schema = schema_of(inputs)
         self.returns_schema = schema_of(returns)
         sides = side_outputs or {}
         made = None if calls is None else calls.calls("test", self.returns_schema)
+        options = None if made is None else made.options
+        self.units = 0 if options is None else len(options.units)
+        asks = options is not None and bool(options.limits or options.budget)
         command = KeyedCommand(
             function,
             form,
@@ -113,6 +121,7 @@ class Keyed:
             "event_time": True,
             "time_sorted": False,
             "blocked_loop_ms": 5000,
+            "asks": asks,
             "values": {},
         }
         self.init_frame({**defaults, "task": task, **spec}, command.dumps())
@@ -127,15 +136,40 @@ class Keyed:
         return self
 
     def receive(self) -> tuple[str, Any]:
-        """The next frame that is no note; notes are kept."""
+        """The next frame that is an answer; what comes besides is kept."""
+        besides = {"N": self._note, "B": self._tally, "W": self._attempts}
         while True:
             kind, body = super().receive()  # type: ignore[misc]
-            if kind != "N":
+            if kind not in besides:
                 return kind, body
-            note = Body(body)
-            rows, name, text = note.one("q"), note.blob().decode(), note.blob().decode()
-            note.done()
-            self.notes.append((rows, name, text))
+            besides[kind](Body(body))
+
+    def _note(self, note: Body) -> None:
+        rows, name, text = note.one("q"), note.blob().decode(), note.blob().decode()
+        note.done()
+        self.notes.append((rows, name, text))
+
+    def _tally(self, tally: Body) -> None:
+        self.tallies.append(tally.take(f"5q{self.units}d"))
+        tally.done()
+
+    def _attempts(self, body: Body) -> None:
+        used = f"{self.units}d"
+        layouts = {1: "I", 2: "Bq" + used, 3: "B" + used, 4: "idd", 5: "B"}
+        names = {1: "ask", 2: "ended", 3: "gave up", 4: "told", 5: "row ended"}
+        while body.at < len(body.data):
+            what, call = body.take("Bq")
+            told = names[what], call, *body.take(layouts[what])
+            self.asked.append(told)
+            self.hear(*told)
+
+    def grant(self, *calls: int) -> None:
+        """Let calls begin."""
+        self.send(b"G", b"".join(struct.pack("<Bq", 1, call) for call in calls))
+
+    def refuse(self, call: int, kind: str, text: str, ends_task: bool = False) -> None:
+        answer = struct.pack("<Bq", 3 if ends_task else 2, call)
+        self.send(b"G", answer + _blob(kind.encode()) + _blob(text.encode()))
 
     def send_schemas(self) -> None:
         self.cell_schemas = [self._cell_schema(state) for state in self.states]

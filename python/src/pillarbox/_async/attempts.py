@@ -292,7 +292,7 @@ class Attempts(ABC, Generic[E]):
         if element.deadline is not None:
             element.deadline.cancel()
         element.done = True
-        element.elapsed_ms = self._ms_since(element.started)
+        element.elapsed_ms = 0 if element.started < 0 else self._ms_since(element.started)
         del self._in_flight[element.id]
         self._ended(element)
         self._fill()

@@ -61,10 +61,10 @@ _CALL_OPTIONS = " ".join(("capacity limit timeout retry on_error resource budget
 _NO_CALLS = _words({"Its function makes no calls; use pb.process_keyed_async.": _CALL_OPTIONS})
 _ASYNC_IO_ONLY = _words(
     {
-        "A keyed function has none; capacity bounds its calls, and pb.async_io has this option.": (
-            "limit limits max_concurrency concurrency rate_limit per_key scope budget "
-            "adaptive batch_size call_key share_calls journal ordered explode call_column usage"
-        )
+        "A keyed function has none; pb.async_io has this option.": (
+            "batch_size call_key share_calls journal ordered explode"
+        ),
+        "There is none: a key has one call at a time.": "per_key",
     }
 )
 _ARROW = _words(
@@ -87,7 +87,7 @@ _HARNESS = {
         }
     ),
 }
-_ASYNC_IO = _words(
+_SPENDING = _words(
     {
         "limit=pb.Limit(concurrency=...)": "max_concurrency max_concurrent",
         "limit=pb.Limit(concurrency=...); capacity counts rows of a task": "concurrency",
@@ -95,13 +95,17 @@ _ASYNC_IO = _words(
         "limit=pb.Limit(per_second=...)": "requests_per_second qps per_second",
         "limit=pb.Limit(per_minute=...)": "per_minute",
         "limit, which takes a list too": "limits",
-        'limit=pb.Limit(concurrency=..., scope="key"), with by': "per_key",
         "limit=pb.Limit(concurrency=..., scope=...)": "scope",
         "limit=pb.Limit(concurrency=..., adaptive=True)": "adaptive",
-        "batch_size=pb.BatchSize(8, wait=...)": "batch_wait batch_timeout",
-        "batch_size": "max_batch_size",
         "budget=pb.Budget(max_calls=...)": "max_calls max_requests",
         "budget=pb.Budget(max_failed=...)": "max_failed max_errors max_errored",
+    }
+)
+_ASYNC_IO = _SPENDING | _words(
+    {
+        'limit=pb.Limit(concurrency=..., scope="key"), with by': "per_key",
+        "batch_size=pb.BatchSize(8, wait=...)": "batch_wait batch_timeout",
+        "batch_size": "max_batch_size",
         "carry_over=pb.CarryOver(max_lag=...)": "max_lag",
         "carry_over=pb.CarryOver(max_rows=...)": "max_carried",
         "carry_over=pb.CarryOver(slots=...)": "slots",
@@ -148,11 +152,14 @@ WORDS: dict[str, dict[str, str]] = {
     "async_io": _ALL_OF_ASYNC_IO,
     "async_udf": {**_ASYNC_IO, **_CALLS, **_FUNCTION, **_RETURNS, **_UDF},
     "process_keyed": {**_KEYED, **_FUNCTION, **_RETURNS, **_NO_CALLS},
-    "process_keyed_async": {**_KEYED, **_FUNCTION, **_RETURNS, **_CALLS, **_ASYNC_IO_ONLY},
+    "process_keyed_async": {
+        **{**_KEYED, **_FUNCTION, **_RETURNS, **_CALLS},
+        **{**_SPENDING, **_ASYNC_IO_ONLY},
+    },
     "process_keyed_arrow": {**_KEYED, **_FUNCTION, **_RETURNS, **_NO_CALLS, **_ARROW},
     "KeyedHarness": _HARNESS
     | _words({"Its function makes no calls; use pb.testing.AsyncKeyedHarness.": _CALL_OPTIONS}),
-    "AsyncKeyedHarness": _HARNESS | _CALLS,
+    "AsyncKeyedHarness": _HARNESS | _CALLS | _SPENDING,
     "AsyncHarness": {
         **{name: told for name, told in _ALL_OF_ASYNC_IO.items() if name != "schema"},
         **_words({"schema": "input", "Give the rows to run(rows).": "df rows"}),

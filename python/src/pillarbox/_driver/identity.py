@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+    from .._keyed_async.options import KeyedCalls
+
 
 @dataclass(frozen=True)
 class Identity:
@@ -57,6 +59,11 @@ def identify(
         return Identity(signature, operator, operator)
     place = f"{signature}-f{_counters.next(batch, signature)}"
     return Identity(signature, f"{batch.query}-{place}", f"{batch.query}-{batch.number}-{place}")
+
+
+def identify_calls(df: DataFrame, calls: KeyedCalls) -> Identity:
+    """Return the identity of the calls of a new keyed operator over ``df``. Runs on the driver."""
+    return identify(df, f"process_keyed {calls.options.name}", calls.returns, None)
 
 
 class _Counters:

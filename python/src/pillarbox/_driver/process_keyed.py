@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from .._async.options import OnError
     from .._keyed.output import OnLate
     from .._keyed_async.options import CallOptions
+    from ..budgets import Budget
+    from ..limits import Limit
     from ..options import Backend, Duration, ErrorColumn, StateBackend, Timeout
     from ..retry import Retry
     from .keyed_input import KeyedOptions
@@ -123,9 +126,13 @@ def process_keyed_async(
     on_late: OnLate = "drop",
     initial_state: DataFrame | Mapping[str, DataFrame] | None = None,
     capacity: int = 100,
+    limit: Limit | Sequence[Limit] | None = None,
+    budget: Budget | None = None,
+    usage: str | Sequence[str] = (),
     timeout: Duration | Timeout | None = None,
     retry: int | Retry | None = None,
     on_error: OnError | ErrorColumn = "raise",
+    call_column: str | None = None,
     resource: Callable[[], Any] | None = None,
     backend: StateBackend | Backend = "rocksdb",
     name: str | None = None,
@@ -142,12 +149,21 @@ def process_keyed_async(
     by, returns, inputs, timestamp, order_by, time_sorted, side_outputs, on_late, initial_state,
         backend, name: as in :func:`process_keyed`, but there are no timers.
     capacity: the number of rows in flight in one task, each of another key.
+    limit: the number of calls that the service may see, or how much they may use, as a
+        :class:`Limit` or several; an attempt of ``process`` counts as a call. No scope="key": a key
+        has one call at a time.
+    budget: when to stop calling, a :class:`Budget`.
+    usage: the units in which calls report what they use, such as "tokens", with
+        ``current_call().report_usage``. Each has a metric.
     timeout: the longest time of a row over all its attempts, or a :class:`Timeout`.
     retry: the number of attempts, the first included, or a :class:`Retry`; one by default.
     on_error: the treatment of a row whose call fails for good, and leaves no state: "raise" fails
         the task, "null" emits a row of the input's columns that are in ``returns``, the others
         null, "column" (or an :class:`ErrorColumn`) emits it with the column ``error`` as in
         :func:`async_io`, which is null in rows of the function.
+    call_column: the name of a column that tells of the call of every row of the main output, as in
+        :func:`async_io`; its attempts are those of ``process``. The call of an input row that gives
+        no row is in :func:`usage` only.
     resource: a function without parameters that returns an (asynchronous) context manager. It is
         opened in the worker, and its value is ``ctx.resource``.
 
@@ -160,7 +176,9 @@ def process_keyed_async(
     options = KeyedOptions(
         _name_of(function, name), by, inputs, timestamp, order_by, time_sorted, on_late, backend
     )
-    calls = CallOptions(capacity, timeout, retry, on_error, resource)
+    calls = CallOptions(
+        *(capacity, timeout, retry, on_error, resource, limit, usage, budget, call_column)
+    )
     if isinstance(initial_state, Mapping) and TIMERS in initial_state:
         raise timers_refused(_name_of(function))
     return _plan(df, _Asked(function, "row", returns, side_outputs, calls), options, initial_state)
@@ -214,9 +232,10 @@ def _plan(df: DataFrame, asked: _Asked, options: KeyedOptions, initial_state: ob
     from .._keyed.command import KeyedCommand
     from .._keyed.output import wire_schema
     from .engine import require_jvm
+    from .identity import identify_calls
     from .initial import initial_state as initial_rows
     from .keyed_input import check_input, parse_outputs
-    from .specs import keyed_spec
+    from .specs import calls_spec, keyed_spec
 
     function, form, sides = asked.function, asked.form, asked.side_outputs
     is_dict = sides is None or isinstance(sides, Mapping)
@@ -239,6 +258,8 @@ def _plan(df: DataFrame, asked: _Asked, options: KeyedOptions, initial_state: ob
         ).dumps()
     door = require_jvm(df.sparkSession)
     spec = keyed_spec(found, form, function, wire_schema(columns, tags), list(tags), initial)
+    if calls is not None:
+        spec["calls"] = json.dumps(calls_spec(calls, identify_calls(df, calls)))
     return door.process_keyed(df, command, spec, None if initial is None else initial.rows)
 
 

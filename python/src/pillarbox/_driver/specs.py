@@ -12,6 +12,7 @@ from .identity import Identity
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField, StructType
 
+    from .._keyed_async.options import KeyedCalls
     from .initial import InitialState
     from .keyed_input import KeyedInput
 
@@ -79,6 +80,18 @@ def keyed_spec(
         "blocked_loop_ms": BLOCKED_LOOP_MS,
         "initial": [] if initial is None else initial.states,
         **({} if found.late is None else {"late": found.late.json()}),
+    }
+
+
+def calls_spec(calls: KeyedCalls, identity: Identity) -> dict[str, Any]:
+    """Return the spec of the calls of a ``process_keyed_async``, which is that of an ``async_io``
+    as far as limits, budget and bill go."""
+    return {
+        **calls.options.to_spec(),
+        "form": "keyed",
+        "returns": calls.returns.json(),
+        "signature": identity.signature,
+        "operator_id": identity.operator,
     }
 
 

@@ -15,6 +15,7 @@ from .._arrow.ddl import parse_columns
 from .._arrow.fields import Place
 from .._arrow.row_class import row_class
 from .._arrow.schema import find_column
+from .._async.options import options_of_jvm
 from .._base.checks import column_names, needs_other
 from .._keyed.context import EVENT_TIMER, PROCESSING_TIMER, ROW, UNKNOWN
 from .._keyed.function import AsyncKeyedProcessFunction, KeyedProcessFunction
@@ -26,11 +27,13 @@ from .._keyed.surface import Timer
 from .._keyed.tagged import union_time
 from .._keyed.timers import epoch_ms
 from .._keyed_async.options import CallOptions, KeyedCalls
+from .._keyed_async.permits import TaskPermits
 from .._keyed_async.runtime import AsyncKeyedRuntime
 from ..errors import error, shown
 from . import snapshot as snapshots
 from .loop import HarnessLoop
 from .memory import KeySpace, hashable, visible
+from .virtual_loop import VirtualLoop
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -93,8 +96,12 @@ class Harness:
         name = type(function).__name__
         if calls is None:
             return KeyedRuntime(function, name, **options)
+        for option, _ in options_of_jvm(calls.options):
+            raise error("HARNESS_NEEDS_SPARK", option=option)
         runtime = AsyncKeyedRuntime(function, name, calls, columns, **options)
-        self._loop = HarnessLoop()
+        if calls.options.limits:
+            runtime.permits = TaskPermits(calls.options.limits)
+        self._loop = HarnessLoop(VirtualLoop())
         opened = self._loop.open(calls.resource)
         runtime.begin_task(self._loop.run, *opened)
         return runtime

@@ -11,75 +11,30 @@ from uuid import uuid4
 
 from pyspark.sql.types import StructType
 
-from .._async.attempts import AttemptedCall, Attempts
+from .._async.attempts import Attempts
 from .._async.call_context import CallContext
-from .._async.calls import CallSite
+from .._async.calls import CallSite, RunningCall, Told
 from .._async.command import Command
-from .._async.failed_attempts import TIMEOUT
 from .._async.runner import CallRunner
-from .._base.failures import Told, final_failure, kind_of
-from ..errors import ResultTypeMismatch, error
-from ..retry import RetryAfter
+from .._base.failures import Failure, final_failure
+from ..errors import ResultTypeMismatch
 from .context import Attempt
 from .options import KeyedCalls
+from .permits import Permits
+from .row_call import RowCall
+from .tally import Tally
 
 _STOP_LIMIT_S = 2.0
-
-
-class RowCall(AttemptedCall):
-    """The call of a row, the one at ``index`` of those that came with it.
-
-    ``problem`` is the function's last exception.
-    """
-
-    __slots__ = ("current", "index", "is_late", "key_index", "problem", "timestamp", "watermark")
-
-    def __init__(
-        self,
-        index: int,
-        key_index: int,
-        timestamp: int | None,
-        watermark: int,
-        row: Any,
-        is_late: bool = False,
-    ) -> None:
-        super().__init__(0, row)
-        self.index = index
-        self.key_index = key_index
-        self.timestamp = timestamp
-        self.watermark = watermark
-        self.is_late = is_late
-        self.current: Attempt | None = None
-        self.problem: BaseException | None = None
-
-    def raised(self) -> BaseException:
-        """Return the exception for the call's failure."""
-        failure, problem = self.failure, self.problem
-        assert failure is not None
-        if failure.kind == TIMEOUT and problem is None:
-            return _TimedOut(failure.message)
-        if isinstance(problem, RetryAfter) and failure.kind != kind_of(problem):
-            told: BaseException = error("RETRY_AFTER_WITHOUT_RETRY", seconds=problem.delay_s)
-        elif problem is None or failure.kind != kind_of(problem):
-            told = Told(f"{failure.kind}: {failure.message}")
-        else:
-            return problem
-        told.__cause__ = problem
-        return told
-
-
-class _TimedOut(Told, TimeoutError):
-    """A call that was not answered in time."""
-
-
-_TimedOut.__name__ = TIMEOUT  # the kind that messages and error columns show
+_TELL_S = 1.0
 
 
 class KeyQueues(Attempts[RowCall]):
     """A queue of rows for each key; only the first row of a queue is called, ``capacity`` in all.
 
     ``function`` makes one call, ``attempt`` begins an attempt, ``accept`` checks its answer and
-    returns rows, which become the call's ``answer``. Made and used on the loop only.
+    returns rows, which become the call's ``answer``. With ``permits`` an attempt asks before it
+    begins. ``tell`` gets the tally each second and at the end of a run. Made and used on the loop
+    only.
     """
 
     def __init__(
@@ -91,9 +46,13 @@ class KeyQueues(Attempts[RowCall]):
         function: Callable[[RowCall], Coroutine[Any, Any, Any]],
         attempt: Callable[[RowCall], Attempt],
         accept: Callable[[Any], Any],
+        permits: Permits | None = None,
+        tell: Callable[[Tally], None] | None = None,
     ) -> None:
         super().__init__(calls.options, self._exit)
         self._attempt, self._accept = attempt, accept
+        self._permits, self._tell = permits, tell
+        self._tally = Tally(calls.options.units)
         self._raises = calls.options.on_error == "raise"
         self._ids = count(1)
         self._queues: dict[int, deque[RowCall]] = {}
@@ -110,7 +69,7 @@ class KeyQueues(Attempts[RowCall]):
             returns=calls.returns,
             name=calls.options.name,
         )
-        self.site = CallSite(calls.options.name, uuid4().hex)
+        self.site = CallSite(calls.options.name, uuid4().hex, calls.options.units)
         self.runner = CallRunner(
             command, None, self, site=self.site, max_threads=1, call_context=call_context
         )
@@ -123,6 +82,8 @@ class KeyQueues(Attempts[RowCall]):
         if self._broken is not None:
             raise self._broken
         self._over = self._loop.create_future()
+        if self._permits is not None:
+            self._permits.begin_run(self)
         for call in calls:
             call.id = next(self._ids)
             queue = self._queues.get(call.key_index)
@@ -131,25 +92,46 @@ class KeyQueues(Attempts[RowCall]):
                 self._ready.append(call)
             else:
                 queue.append(call)
+        self._teller = self._later(_TELL_S, self._tell_each_second)
         try:
             self._fill()
             return await self._over
         finally:
+            self._teller.cancel()
             self._stop()
+            self._tell_tally()
 
     async def drain(self) -> bool:
         """Wait up to 2 s for cancelled calls. Return True if all have ended."""
-        return await self.runner.drain(_STOP_LIMIT_S)
+        have_ended = await self.runner.drain(_STOP_LIMIT_S)
+        self._tell_tally()
+        return have_ended
+
+    def _tell_each_second(self) -> None:
+        self._tell_tally()
+        if self._in_flight:
+            self._teller = self._later(_TELL_S, self._tell_each_second)
+
+    def _tell_tally(self) -> None:
+        tally = self._tally.taken()
+        if tally is not None and self._tell is not None:
+            self._tell(tally)
 
     def _stop(self) -> None:
         self._queues.clear()
         self._ready.clear()
         for call in self._in_flight.values():
+            if not call.has_begun:  # before others, whose permits they would get
+                self._give_up(call)
+        for call in self._in_flight.values():
             self._end_back_off(call)
             self._abandon(call)
+            self._give_up(call)
             if call.deadline is not None:
                 call.deadline.cancel()
         self._in_flight.clear()
+        if self._permits is not None:
+            self._permits.flush()
 
     def _exit(self, problem: BaseException) -> None:
         self._broken = problem
@@ -167,10 +149,68 @@ class KeyQueues(Attempts[RowCall]):
             self._over.set_result(None)
 
     def _request(self, call: RowCall) -> None:
+        if self._permits is None:
+            self._start(call)
+        else:
+            call.asks, call.has_begun, call.used = True, False, None
+            self._permits.ask(call)
+
+    def begins(self, call_id: int) -> None:
+        call = self._in_flight.get(call_id)
+        if call is not None and call.asks and not call.has_begun:  # it is not given up meanwhile
+            call.has_begun = True
+            self._start(call)
+
+    def refused(self, call_id: int, failure: Failure, ends_task: bool) -> None:
+        call = self._in_flight.get(call_id)
+        if call is not None and call.asks:
+            call.asks, call.ends_task = False, ends_task
+            self._fail(call, failure)
+
+    def _start(self, call: RowCall) -> None:
         call.current = self._attempt(call)
         call.problem = None
+        self._tally.calls += 1
         self._note_attempts(call)
         self.runner.call(call.id, call.attempt, call)
+
+    def _end_attempt(self, call: RowCall, failure: Failure | None) -> None:
+        """Give back the permit of an attempt that has ended."""
+        if call.asks and call.has_begun:
+            call.asks = False
+            assert self._permits is not None
+            self._permits.ended(call, failure)
+        else:
+            self._give_up(call)
+
+    def _give_up(self, call: RowCall) -> None:
+        if call.asks:
+            call.asks = False
+            assert self._permits is not None
+            self._permits.gave_up(call)
+
+    def used(self, call: RunningCall, unit: int, amounts: Sequence[float]) -> None:
+        self._tally.usage[unit] += amounts[0]
+        if (one := self._of_attempt(call)) is not None:
+            one.used = one.used or {}
+            one.used[unit] = one.used.get(unit, 0.0) + amounts[0]
+        super().used(call, unit, amounts)
+
+    def told(self, call: RunningCall, told: Told) -> None:
+        if (one := self._of_attempt(call)) is not None:
+            assert self._permits is not None
+            self._permits.told(one.id, told)
+        super().told(call, told)
+
+    def _of_attempt(self, running: RunningCall) -> RowCall | None:
+        """Return the call of an attempt that has a permit."""
+        one = self._in_flight.get(running.elements[0])
+        is_current = one is not None and one.attempt == running.attempts[0]
+        return one if one is not None and is_current and one.asks and one.has_begun else None
+
+    def _pause(self, delay_s: float) -> None:
+        if self._permits is not None:
+            self._permits.pause(delay_s)
 
     def _attempt_over(self, call: RowCall) -> None:
         super()._attempt_over(call)
@@ -189,16 +229,41 @@ class KeyQueues(Attempts[RowCall]):
         assert call.current is not None
         call.current.keep()
         call.current = None
+        self._end_attempt(call, None)
         super().completed(element_id, attempt, rows)
 
+    def _attempt_failed(self, call: RowCall, failure: Failure) -> None:
+        self._end_attempt(call, failure)
+        if failure.overload or failure.retry_after_ms >= 0:
+            self._tally.rate_limited += 1
+        super()._attempt_failed(call, failure)
+        if call.retry_timer is not None:
+            self._tally.retries += 1
+
+    def _on_deadline(self, call: RowCall) -> None:
+        self._tally.timeouts += 1
+        super()._on_deadline(call)
+
+    def _on_attempt_deadline(self, call: RowCall) -> None:
+        self._tally.timeouts += 1
+        super()._on_attempt_deadline(call)
+
+    def _fail(self, call: RowCall, failure: Failure) -> None:
+        self._end_attempt(call, failure)
+        self._tally.errors += 1
+        super()._fail(call, failure)
+
     def _ended(self, call: RowCall) -> None:
+        if self._permits is not None:
+            self._permits.row_ended(call)
         queue = self._queues.get(call.key_index)
         if queue:
             # It comes before other keys, since the key with most rows determines the end.
             self._ready.appendleft(queue.popleft())
         elif queue is not None:
             del self._queues[call.key_index]
-        if call.failure is not None and self._raises and not self._over.done():
+        is_last = call.failure is not None and (self._raises or call.ends_task)
+        if is_last and not self._over.done():
             self._queues.clear()
             self._ready.clear()
             self._over.set_result(call)

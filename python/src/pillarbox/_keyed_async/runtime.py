@@ -18,8 +18,11 @@ from .._keyed.output import row_acceptor
 from .._keyed.runtime import Accept, KeyedRuntime, rows_of
 from ..errors import PillarboxError
 from .context import AsyncKeyedContext, Attempt
-from .key_queues import KeyQueues, RowCall
+from .key_queues import KeyQueues
 from .options import KeyedCalls
+from .permits import Permits
+from .row_call import RowCall
+from .tally import Tally
 
 RunOnLoop = Callable[[Coroutine[Any, Any, Any]], Any]
 
@@ -29,10 +32,13 @@ class AsyncKeyedRuntime(KeyedRuntime):
 
     ``run_rows`` and ``run_events`` return when all calls are done. ``rows`` has the results in the
     order of the input. They are checked as each call ends, and are tuples of ``calls.output``.
+    ``failed_calls``, ``permits`` and ``tell_tally`` are those of the task, and set before its rows.
     """
 
     context: AsyncKeyedContext
     failed_calls: FailedCalls | None = None
+    permits: Permits | None = None
+    tell_tally: Callable[[Tally], None] | None = None
 
     def __init__(
         self, function: Any, name: str, calls: KeyedCalls, input_schema: StructType, **options: Any
@@ -42,6 +48,7 @@ class AsyncKeyedRuntime(KeyedRuntime):
         self._input_schema = input_schema
         self._row_of = row_acceptor(calls.returns, Place())
         self._has_error = calls.options.error_column is not None
+        self._has_call = calls.options.call_column is not None
         # A tuple of one would be ambiguous for one column. Other rows are fastest as tuples.
         names = tuple(calls.returns.names)
         self._plain = tuple if len(names) > 1 else lambda row: row_class(names)(*row)
@@ -128,7 +135,8 @@ class AsyncKeyedRuntime(KeyedRuntime):
             self._blame(failed, first)
             raise failed.raised()
         for call in calls:
-            self.rows.extend(call.answer if call.failure is None else (self._row_without(call),))
+            rows = call.answer if call.failure is None else (self._row_without(call),)
+            self.rows.extend(self._with_call(call, rows) if self._has_call else rows)
             self.ends.append(len(self.rows))
 
     async def _process(self, calls: list[RowCall]) -> RowCall | None:
@@ -141,6 +149,8 @@ class AsyncKeyedRuntime(KeyedRuntime):
                 function=self._call,
                 attempt=self._attempt,
                 accept=self._accepted,
+                permits=self.permits,
+                tell=self.tell_tally,
             )
             self._queues.failed_calls = self.failed_calls
         return await self._queues.run(calls)
@@ -168,14 +178,24 @@ class AsyncKeyedRuntime(KeyedRuntime):
 
     def _accepted(self, answer: Any) -> list[Any]:
         rows = [self._row_of(row) for row in rows_of(answer) if row is not None]
-        return [(*row, None) for row in rows] if self._has_error else list(map(self._plain, rows))
+        if self._has_error:
+            return [(*row, None) for row in rows]
+        return rows if self._has_call else list(map(self._plain, rows))
+
+    def _with_call(self, call: RowCall, rows: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Return the rows with the column that tells of the call, which the first of them has."""
+        assert self._queues is not None
+        prefix = self._queues.site.prefix
+        told = [call.call_values(prefix, n == 0) for n in range(len(rows))]
+        values = [{**one, "usage": dict(one["usage"])} for one in told]
+        return [(*row, value) for row, value in zip(rows, values, strict=True)]
 
     def _row_without(self, call: RowCall) -> tuple[Any, ...]:
         """Return the output row for a row whose call has failed."""
         assert call.failure is not None
         row = tuple(None if at is None else call.row[at] for at in self._shared)
         if not self._has_error:
-            return self._plain(row)
+            return row if self._has_call else self._plain(row)
         assert self._queues is not None
         return (*row, call.error_values(call.failure, self._queues.site.prefix))
 

@@ -26,7 +26,7 @@ class Channel:
         if self._socket.family in (socket.AF_INET, socket.AF_INET6):
             # A small frame behind another one would wait 40 ms for the JVM's acknowledgement.
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._loop = loop
+        self.loop = self._loop = loop
         self._lock = threading.Lock()
         self._waiting: deque[memoryview] = deque()
 
@@ -45,6 +45,12 @@ class Channel:
             return None
         except ConnectionError:
             return b""
+
+    def wait_readable(self) -> None:
+        """Block until there is something to ``receive``."""
+        poller = select.poll()
+        poller.register(self._socket.fileno(), select.POLLIN)
+        poller.poll()
 
     def send(self, frame: bytes) -> None:
         """Send ``frame`` after all earlier ones. ``receive`` detects a closed connection."""

@@ -47,6 +47,8 @@ command's if the function gets late rows: a boolean, true for those. ::
     N NOTE     Python -> JVM   of calls that failed, and don't fail the task, before UPDATE or END:
                                i64 rows, text kind, text: the first failure of the kind if rows = 0
 
+Beside these a function that makes calls has the frames of ``keyed_permits``.
+
 Cells of a state in FRAME, of its new keys, here counted from 0:
 
 - value, reducing, aggregating: Arrow blob of k rows ``[value struct (null: absent), ts int64]``;

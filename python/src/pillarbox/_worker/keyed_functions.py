@@ -18,8 +18,12 @@ from .gc_tuning import collect_less_often
 from .keyed_rows import Query, RowRunner
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow as pa
 
+    from .._keyed_async.permits import Permits
+    from .._keyed_async.tally import Tally
     from .keyed_arrow import ArrowRunner
 
 # A frame makes some 150,000 objects and drops them all. With Python's own threshold the garbage
@@ -70,6 +74,16 @@ class OpenedFunction:
         operator = f"process_keyed({self.runtime.context._name})"
         self.runtime.failed_calls = FailedCalls(operator, attempts, tell)
         return self.runtime.failed_calls
+
+    def tell_tally(self, tell: Callable[[Tally], None]) -> None:
+        """Let ``tell`` know what calls of an asynchronous function cost until the task ends."""
+        if isinstance(self.runtime, AsyncKeyedRuntime):
+            self.runtime.tell_tally = tell
+
+    def ask(self, permits: Permits | None) -> None:
+        """Let calls of an asynchronous function ask ``permits`` until the task ends."""
+        if isinstance(self.runtime, AsyncKeyedRuntime):
+            self.runtime.permits = permits
 
     def end_task(self) -> bool:
         """End the task. Return True if none of its calls still runs."""

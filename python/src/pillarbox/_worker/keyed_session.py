@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -12,49 +11,11 @@ from ..errors import EXITS, PillarboxError, error
 from . import frames, keyed_frames
 from .channel import Channel
 from .frames import Init
+from .keyed_channel import AskingChannel, FrameChannel
 from .keyed_frames import KeyedFrame, KeyedUpdate
 from .keyed_functions import OpenedFunction
+from .keyed_permits import JvmPermits, encode_tally
 from .session import send_fatal
-
-_NO_LIMIT_S = 10**6
-
-
-class FrameChannel:
-    """Blocking reads and writes of frames; frames that arrive before an answer are queued."""
-
-    def __init__(self, infile: Any, channel: Channel) -> None:
-        self._infile = infile
-        self._channel = channel
-        self._kept: deque[tuple[int, memoryview]] = deque()
-        self._parts = keyed_frames.Parts()
-
-    def send(self, frame: bytes) -> None:
-        self._channel.send(frame)
-        self._channel.flush(_NO_LIMIT_S)
-
-    def next(self) -> tuple[int, memoryview]:
-        """Return the next frame that is no part. Raises ``EOFError`` if the JVM went away."""
-        return self._kept.popleft() if self._kept else self._read()
-
-    def _read(self) -> tuple[int, memoryview]:
-        while (frame := frames.read_frame(self._infile))[0] == frames.PART:
-            self._parts.add(frame[1])
-        return frame
-
-    def parts(self) -> keyed_frames.Parts:
-        """Take the parts that came before the last frame."""
-        parts, self._parts = self._parts, keyed_frames.Parts()
-        return parts
-
-    def answer(self, frame_id: int) -> memoryview:
-        """Return the answer to a query; other frames may come before it."""
-        while True:
-            kind, body = self._read()
-            if kind == keyed_frames.ANSWER:
-                answered, blob = keyed_frames.decode_answer(body)
-                if answered == frame_id:
-                    return blob
-            self._kept.append((kind, body))
 
 
 class KeyedSession:
@@ -74,6 +35,7 @@ class KeyedSession:
         """
         runtime = self._opened.runtime
         failed_calls = self._opened.failed_calls(self._note)
+        self._opened.tell_tally(lambda tally: self._channel.send_soon(encode_tally(tally)))
         states = [state.declaration.to_spec() for state in runtime.registry.states.values()]
         self._channel.send(keyed_frames.encode_ready(states, runtime.has_timers))
         while True:
@@ -85,6 +47,7 @@ class KeyedSession:
             elif kind == keyed_frames.SCHEMAS:
                 self._on_schemas(keyed_frames.decode_schemas(body))
             elif kind == frames.END:
+                self._channel.stop()
                 clean = self._opened.end_task()
                 if failed_calls is not None:
                     failed_calls.publish()
@@ -120,7 +83,17 @@ def serve(infile: Any, channel: Channel, init: Init, open_function: Any) -> bool
     Raises ``EOFError`` if the JVM went away, and ``Reported`` for an error that the JVM was told.
     """
     try:
-        opened = open_function()
-        return KeyedSession(FrameChannel(infile, channel), init, opened).run()
+        opened: OpenedFunction = open_function()
+        return KeyedSession(_frames_for(infile, channel, init, opened), init, opened).run()
     except (*EXITS, PillarboxError) as problem:
         raise send_fatal(channel, problem) from problem
+
+
+def _frames_for(infile: Any, channel: Channel, init: Init, opened: OpenedFunction) -> FrameChannel:
+    calls = opened.command.calls
+    if calls is None or not init.spec["asks"]:
+        opened.ask(None)
+        return FrameChannel(infile, channel)
+    permits = JvmPermits(channel.loop, len(calls.options.units), channel.send)
+    opened.ask(permits)
+    return AskingChannel(infile, channel, permits)

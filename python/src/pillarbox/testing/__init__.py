@@ -36,6 +36,8 @@ from .service import FakeService
 if TYPE_CHECKING:
     from .._async.options import OnError
     from .._keyed.output import OnLate
+    from ..budgets import Budget
+    from ..limits import Limit
     from ..options import Duration, ErrorColumn, Timeout
     from ..retry import Retry
 
@@ -98,14 +100,19 @@ class KeyedHarness(_Harness):
 class AsyncKeyedHarness(_Harness):
     """A :class:`KeyedHarness` for an asynchronous function.
 
-    Its calls run on an event loop of the harness, only during methods such as ``process``.
+    Its calls run on an event loop of the harness, only during methods such as ``process``. That has
+    the clock of :class:`AsyncHarness`, which needs no time and begins at 0 with the harness.
 
     Parameters
     ----------
     function: an object of an :class:`AsyncKeyedProcessFunction`; it is opened at once.
     by, schema, returns, timestamp, order_by, time_sorted, side_outputs, on_late, processing_time:
         as in :class:`KeyedHarness`.
-    capacity, timeout, retry, on_error, resource: as in :func:`process_keyed_async`.
+    capacity, usage, timeout, retry, on_error, call_column, resource: as in
+        :func:`process_keyed_async`.
+    limit: as in :func:`process_keyed_async`; all scopes are that of one harness. No ``adaptive``,
+        no ``breaker`` and no other ``unit`` than calls.
+    budget: refused; only Spark has what it needs.
 
     Raises as :class:`KeyedHarness`.
     """
@@ -124,13 +131,19 @@ class AsyncKeyedHarness(_Harness):
         on_late: OnLate = "drop",
         processing_time: int | datetime = 0,
         capacity: int = 100,
+        limit: Limit | Sequence[Limit] | None = None,
+        budget: Budget | None = None,
+        usage: str | Sequence[str] = (),
         timeout: Duration | Timeout | None = None,
         retry: int | Retry | None = None,
         on_error: OnError | ErrorColumn = "raise",
+        call_column: str | None = None,
         resource: Callable[[], Any] | None = None,
     ) -> None:
         check_kind(function, AsyncKeyedProcessFunction, others=_OTHERS)
-        calls = CallOptions(capacity, timeout, retry, on_error, resource)
+        calls = CallOptions(
+            *(capacity, timeout, retry, on_error, resource, limit, usage, budget, call_column)
+        )
         super().__init__(
             *(function, by, schema, returns, timestamp),
             *(order_by, time_sorted, side_outputs, on_late, processing_time),

@@ -13,7 +13,7 @@ class CallBudgetsSuite extends AnyFunSuite with LocalSpark {
       spec.putObject("budget").put("raises", false).put("name", "nightly").put("max_calls", 10L): Unit
     }
     val node = df.queryExecution.logical.collectFirst { case node: AsyncIO => node }.get
-    val keys = (1 to 2).map(_ => CallBudgets.open(node, spark, None).get)
+    val keys = (1 to 2).map(_ => CallBudgets.open(node.spec, spark, None).get)
     assert(keys.distinct.size == 1)
     assert(keys.head.contains("nightly") && keys.head.contains(spark.sparkContext.applicationId))
   }

@@ -2,7 +2,7 @@ package io.pillarbox.spark.async
 
 import com.fasterxml.jackson.databind.annotation.JsonDeserialize
 import io.pillarbox.async.UsageUnits
-import io.pillarbox.spark.base.SpecJson
+import io.pillarbox.spark.base.{FailureReport, SpecJson}
 import org.apache.spark.sql.types.StructType
 
 /** The fate of a row whose call has finally failed. */
@@ -185,7 +185,7 @@ private object CarryOverSpec {
  * The options of one async I/O operator, as the Python API sends them; times in milliseconds, 0 = none.
  *
  * @param form the kind of the function: `row` and `batch` are coroutines, `thread` a plain function in the
- *   worker's threads, `jvm` a class on the executor's class path
+ *   worker's threads, `jvm` a class on the executor's class path; `keyed` a keyed function's coroutines
  * @param returns the columns that the function's result adds
  * @param journal the folder in which answers are kept; an empty text is one in the query's checkpoint
  * @param journalTtlMs the age up to which an answer is used
@@ -244,8 +244,13 @@ private[pillarbox] final case class AsyncIOSpec(
     json: String = ""
 ) {
 
+  /** True if they are the calls of a keyed function, which its workers make. */
+  def isKeyedFunction: Boolean = form == AsyncIOSpec.KeyedForm
+
   /** The operator as messages name it. */
-  def operator: String = s"${if (expression) "async_udf" else "async_io"}($name)"
+  def operator: String =
+    if (isKeyedFunction) FailureReport.keyed(name)
+    else s"${if (expression) "async_udf" else "async_io"}($name)"
 
   def usageUnits: UsageUnits = UsageUnits(units)
 
@@ -271,7 +276,7 @@ private[pillarbox] final case class AsyncIOSpec(
     Option.when(timeoutMs + attemptTimeoutMs > 0)(s"timeout=$timeoutText"),
     retry.map(r => s"retry=${r.maxAttempts}x ${r.backoffMs}ms"),
     Some(s"on_error=${onError.name}"),
-    Option.when(limits.nonEmpty)(limits.map(l => s"limit=(${l.summary})").mkString(", ")),
+    limitText,
     callsPerKey.map(n => s"limit=(concurrency=$n scope=key)"),
     batch.map(b => s"batch_size=${b.rows}"),
     ticketed.map(t => s"ticketed=(${t.summary})"),
@@ -281,10 +286,22 @@ private[pillarbox] final case class AsyncIOSpec(
     journal.map(path => s"journal=${if (path.isEmpty) "checkpoint" else path}$journalText"),
     Option.when(callKey.nonEmpty)(s"call_key=${callKey.mkString("[", ", ", "]")}"),
     Option.when(shareCalls)(s"share_calls=${if (shareInQuery) "query" else "task"}"),
-    budget.map(b => s"budget=(${b.summary})"),
-    callColumn.map(name => s"call_column=$name"),
-    Option.when(units.nonEmpty)(s"usage=${units.mkString("[", ", ", "]")}")
+    budgetText,
+    callText,
+    usageText
   ).flatten
+
+  /** What calls may spend and tell of it, as `explain()` shows it. */
+  def spending: Seq[String] = Seq(limitText, budgetText, callText, usageText).flatten
+
+  private def callText = callColumn.map(name => s"call_column=$name")
+
+  private def limitText =
+    Option.when(limits.nonEmpty)(limits.map(l => s"limit=(${l.summary})").mkString(", "))
+
+  private def budgetText = budget.map(b => s"budget=(${b.summary})")
+
+  private def usageText = Option.when(units.nonEmpty)(s"usage=${units.mkString("[", ", ", "]")}")
 
   private def timeoutText: String = Seq(
     Option.when(timeoutMs > 0)(s"${timeoutMs}ms"),
@@ -296,6 +313,9 @@ private[pillarbox] final case class AsyncIOSpec(
 }
 
 private[pillarbox] object AsyncIOSpec {
+
+  /** The form of the calls of a keyed function. */
+  final val KeyedForm = "keyed"
 
   /** Shows a number as it was given. */
   def shown(number: Double): String =

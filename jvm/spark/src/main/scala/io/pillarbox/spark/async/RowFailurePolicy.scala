@@ -29,30 +29,14 @@ private[pillarbox] final class RowFailurePolicy(
   private val attempts = spec.retry.fold(1)(_.maxAttempts)
 
   override def onFailure(call: FailedCall[InternalRow], cause: Throwable): JCollection[InternalRow] = {
-    val failure = failureOf(cause)
-    if (spec.onError == OnError.Raise || endsBudget(cause)) throw raised(call, failure)
+    val failure = failureOf(spec, cause)
+    if (spec.onError == OnError.Raise || endsBudget(spec, cause)) throw raised(call, failure)
     if (!cause.isInstanceOf[PendingException]) tell(call.input, call.attempts, failure)
     failed.row(failure.kind)
     JCollections.singletonList(
       if (spec.onError == OnError.Column) errorRow(call, failure)
       else new GenericInternalRow(spec.returns.length)
     )
-  }
-
-  /** True if the task is to fail since its budget is spent, whatever becomes of other rows that fail. */
-  private def endsBudget(cause: Throwable): Boolean = cause match {
-    case spent: BudgetExceededException => spent.exceeded.isNotKept || spec.budget.forall(_.raises)
-    case _ => false
-  }
-
-  private def failureOf(cause: Throwable): Failure = cause match {
-    case spent: BudgetExceededException =>
-      val kind = if (spent.exceeded.isNotKept) BudgetSpec.NotKept else BudgetSpec.Exceeded
-      new Failure(kind, s"[$kind] ${spec.budget.fold("")(_.text(spent.exceeded))}", "")
-    case pending: PendingException =>
-      val report = FailureReport.of(Pending, spec.operator, "ticket" -> pending.ticket)
-      new Failure(Pending, s"[$Pending] ${report.text}", "")
-    case other => Failure.of(other)
   }
 
   override def onRetry(input: InternalRow, attempt: Int, cause: Throwable): Unit =
@@ -111,6 +95,30 @@ private[pillarbox] object RowFailurePolicy {
 
   /** The kind of a call that had no answer in time; the Python engine has the same. */
   private final val Timeout = "TIMEOUT"
+
+  /**
+   * Returns the kind and the message of a call that could not begin, and true if the task is to fail for it.
+   */
+  def refusal(spec: AsyncIOSpec, cause: Throwable): (String, String, Boolean) = {
+    val failure = failureOf(spec, cause)
+    (failure.kind, failure.message, endsBudget(spec, cause))
+  }
+
+  /** True if the task is to fail since its budget is spent, whatever becomes of other rows that fail. */
+  private def endsBudget(spec: AsyncIOSpec, cause: Throwable): Boolean = cause match {
+    case spent: BudgetExceededException => spent.exceeded.isNotKept || spec.budget.forall(_.raises)
+    case _ => false
+  }
+
+  private def failureOf(spec: AsyncIOSpec, cause: Throwable): Failure = cause match {
+    case spent: BudgetExceededException =>
+      val kind = if (spent.exceeded.isNotKept) BudgetSpec.NotKept else BudgetSpec.Exceeded
+      new Failure(kind, s"[$kind] ${spec.budget.fold("")(_.text(spent.exceeded))}", "")
+    case pending: PendingException =>
+      val report = FailureReport.of(Pending, spec.operator, "ticket" -> pending.ticket)
+      new Failure(Pending, s"[$Pending] ${report.text}", "")
+    case other => Failure.of(other)
+  }
 
   /** The failure of a call as the error column and the caller who catches the error see it. */
   private final class Failure(val kind: String, text: => String, trace: => String) {

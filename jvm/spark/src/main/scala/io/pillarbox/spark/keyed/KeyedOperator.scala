@@ -1,7 +1,10 @@
 package io.pillarbox.spark.keyed
 
+import scala.annotation.unused
+
 import io.pillarbox.operator.KeyedTarget
 import io.pillarbox.spark.state.InitialTarget
+import io.pillarbox.spark.worker.WorkerCalls
 import org.apache.spark.sql.catalyst.expressions.{Expression, UnsafeRow}
 
 /**
@@ -51,6 +54,9 @@ private[pillarbox] trait KeyedOperatorFactory extends Serializable {
 
   /** Returns the factory with the files of the session that the current job belongs to. On the driver. */
   def ofCurrentJob: KeyedOperatorFactory = this
+
+  /** Returns the factory with what calls of its workers need in the current job. On the driver. */
+  def withCalls(@unused calls: WorkerCalls.Factory): KeyedOperatorFactory = this
 
   /** True if the function runs in Python workers. */
   def runsPython: Boolean = false

@@ -32,6 +32,8 @@ import org.apache.spark.sql.types.StructType
  *   for "output": the column of the tag, and that of the late rows
  * @param initial
  *   the states that the query starts with
+ * @param calls
+ *   the calls that a Python function makes, as JSON; without calls None
  * @param json
  *   the very text this was read from
  */
@@ -53,6 +55,7 @@ private[pillarbox] final case class KeyedSpec(
     onLate: String = "drop",
     @JsonDeserialize(using = classOf[SpecJson.SchemaReader]) late: StructType = new StructType,
     initial: Seq[InitialColumn] = Nil,
+    calls: Option[String],
     json: String = ""
 ) {
 

@@ -1,12 +1,11 @@
 package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec, CallColumn, OnError}
-import io.pillarbox.spark.base.FailureReport
 import io.pillarbox.spark.keyed.KeyedErrors
 import org.apache.spark.sql.DataFrame
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, Cast, Expression}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.plans.logical.Project
-import org.apache.spark.sql.pillarbox.{RowExpressions, SparkAdapter}
+import org.apache.spark.sql.pillarbox.SparkAdapter
 import org.apache.spark.sql.types._
 
 /** Makes the DataFrame that runs an async I/O operator over `df`. On the driver. */
@@ -17,6 +16,7 @@ private[pillarbox] final class AsyncIOPlanner(df: DataFrame, spec: AsyncIOSpec) 
   private val inputs = if (spec.inputs.isEmpty) child.output else columns(spec.inputs)
 
   def dataFrame(function: AsyncIOFunction): DataFrame = {
+    val estimates = Estimates.of(df.sparkSession, spec, child.output)
     val node = AsyncIO(spec, function, inputs, keys, by, results(spec), estimates, child)
     PillarboxStrategy.register(df.sparkSession, node)
     // Aliases give the new columns fresh ids where a query uses this DataFrame twice (a self-join).
@@ -39,28 +39,6 @@ private[pillarbox] final class AsyncIOPlanner(df: DataFrame, spec: AsyncIOSpec) 
 
   private def keys: Seq[Attribute] =
     if (!spec.isKeyed) Nil else if (spec.callKey.isEmpty) inputs else columns(spec.callKey)
-
-  private def estimates: Seq[Expression] = {
-    val expressions = new RowExpressions(df.sparkSession)
-    spec.limits.flatMap(_.estimateSql).map { text =>
-      try
-        expressions.resolve(Seq(text), child.output) match {
-          case Seq(one) if one.dataType.isInstanceOf[NumericType] => Cast(unaliased(one), DoubleType)
-          case Seq(one) => throw refused(text, s"the type ${one.dataType.sql}")
-          case several => throw refused(text, s"${several.size} columns")
-        }
-      catch { case problem: RowExpressions.Refused => throw refused(problem.text, problem.what) }
-    }
-  }
-
-  private def unaliased(named: Expression): Expression = named match {
-    case alias: Alias => alias.child
-    case other => other
-  }
-
-  private def refused(text: String, what: String) = new IllegalArgumentException(
-    FailureReport.of("ESTIMATE_EXPRESSION", spec.operator, "expression" -> text, "what" -> what).layout
-  )
 
   private def by: Seq[Attribute] = columns(spec.by).map { column =>
     if (!SparkAdapter.isBinaryStable(column.dataType))

@@ -34,7 +34,7 @@ private object AsyncIOTasks {
         scope,
         CallIdentity.limitKeys(node.spec, node.operatorId, context),
         CallJournals.folder(node, session, batch),
-        CallBudgets.open(node, session, batch)
+        CallBudgets.open(node.spec, session, batch)
       ),
       ArrowSettings(conf.sessionLocalTimeZone, conf.arrowUseLargeVarTypes, conf.arrowMaxRecordsPerBatch),
       ErrorText.of(conf),

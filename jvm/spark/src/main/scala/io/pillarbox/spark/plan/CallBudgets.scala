@@ -1,6 +1,6 @@
 package io.pillarbox.spark.plan
 
-import io.pillarbox.spark.async.{BudgetAccount, BudgetLedgers, BudgetSpec, CheckpointBudget}
+import io.pillarbox.spark.async.{AsyncIOSpec, BudgetAccount, BudgetLedgers, BudgetSpec, CheckpointBudget}
 import io.pillarbox.spark.checkpoint.OperatorNote
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
@@ -19,16 +19,16 @@ private object CallBudgets {
    *
    * @param batch the micro-batch that the operator runs in, if it is in a streaming query
    */
-  def open(node: AsyncIO, session: SparkSession, batch: Option[MicroBatch]): Option[String] =
-    node.spec.budget.map { budget =>
+  def open(spec: AsyncIOSpec, session: SparkSession, batch: Option[MicroBatch]): Option[String] =
+    spec.budget.map { budget =>
       val (account, store) = MicroBatches.runningQuery(session) match {
-        case Some(query) => inQuery(node, budget, query, session, batch)
-        case None => (ofAction(node, budget, session), None)
+        case Some(query) => inQuery(spec, budget, query, session, batch)
+        case None => (ofAction(spec, budget, session), None)
       }
-      BudgetLedgers.onDriver.open(account, node.spec.operator, budget.terms, store).foreach { other =>
+      BudgetLedgers.onDriver.open(account, spec.operator, budget.terms, store).foreach { other =>
         throw OperatorNote.refused(
           "BUDGETS_DIFFER",
-          node.spec.operator,
+          spec.operator,
           "name" -> budget.name.getOrElse(""),
           "other" -> other
         )
@@ -37,24 +37,24 @@ private object CallBudgets {
     }
 
   private def inQuery(
-      node: AsyncIO,
+      spec: AsyncIOSpec,
       budget: BudgetSpec,
       query: RunningQuery,
       session: SparkSession,
       batch: Option[MicroBatch]
   ) = {
-    val place = CallIdentity.placeInQuery(node, batch)
+    val place = CallIdentity.placeInQuery(spec, batch)
     val own = s"${query.id} $place"
     val folder = new Path(query.checkpoint, CheckpointBudget.Folder)
     val store = new CheckpointBudget(folder, place, SparkAdapter.hadoopConf(session))
     (account(budget, own, query.run), Some(store))
   }
 
-  private def ofAction(node: AsyncIO, budget: BudgetSpec, session: SparkSession) = {
+  private def ofAction(spec: AsyncIOSpec, budget: BudgetSpec, session: SparkSession) = {
     val context = session.sparkContext
     // In local mode this process goes on to the next application.
     if (budget.name.isDefined) account(budget, "batch", context.applicationId)
-    else account(budget, node.operatorId, MicroBatches.action(context).getOrElse(""))
+    else account(budget, spec.operatorId, MicroBatches.action(context).getOrElse(""))
   }
 
   private def account(budget: BudgetSpec, own: String, run: String) = BudgetAccount(

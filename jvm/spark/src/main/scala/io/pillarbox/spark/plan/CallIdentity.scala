@@ -67,8 +67,8 @@ private object CallIdentity {
    * Names an operator in a streaming query, or in what its `foreachBatch` runs: alike in every run and in all
    * micro-batches. All uses of one `async_udf` have one name.
    */
-  def placeInQuery(node: AsyncIO, batch: Option[MicroBatch]): String = {
-    import node.{operatorId, spec}
+  def placeInQuery(spec: AsyncIOSpec, batch: Option[MicroBatch]): String = {
+    import spec.operatorId
     if (spec.expression) spec.signature
     else
       batch
@@ -110,8 +110,8 @@ private object CallIdentity {
 
   /** Returns the number among operators that look alike, so that others may come and go between two runs. */
   private def placeIn(plan: LogicalPlan, spec: AsyncIOSpec, operatorId: String): Option[Int] = {
-    val alike = plan.collectWithSubqueries {
-      case other: AsyncIO if other.spec.signature == spec.signature => other.operatorId
+    val alike = plan.collectWithSubqueries { case PlannedCalls.MadeBy(other) => other }.collect {
+      case other if other.signature == spec.signature => other.operatorId
     }
     Some(alike.distinct.indexOf(operatorId)).filter(_ >= 0)
   }

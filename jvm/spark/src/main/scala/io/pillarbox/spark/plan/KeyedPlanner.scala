@@ -1,5 +1,6 @@
 package io.pillarbox.spark.plan
 
+import io.pillarbox.spark.async.AsyncIOSpec
 import io.pillarbox.spark.keyed.scan.{ScanCompiler, ScanOperator}
 import io.pillarbox.spark.keyed.{KeyedErrors, KeyedOperatorFactory, KeyedSpec}
 import io.pillarbox.spark.state.InitialLayout
@@ -40,11 +41,16 @@ private[pillarbox] final class KeyedPlanner(
     throw KeyedErrors.keyCollation(spec.name, key.name, key.dataType.sql)
   }
 
+  /** The calls that the function makes, and the amounts that their limits charge a row with. */
+  private val calls = spec.calls.map(AsyncIOSpec.fromJson)
+  private val estimates = calls.toSeq.flatMap(Estimates.of(df.sparkSession, _, analyzed.output))
+
   /** The rows that the function gets: all columns, or those it asks for with key, time and order. */
   val input: LogicalPlan =
     if (spec.inputs.isEmpty || !spec.late.isEmpty) analyzed
     else {
-      val wanted = AttributeSet(keys ++ timestamp ++ orderBy ++ spec.inputs.map(SparkAdapter.resolve(df, _)))
+      val inputs = spec.inputs.map(SparkAdapter.resolve(df, _))
+      val wanted = AttributeSet(keys ++ timestamp ++ orderBy ++ estimates ++ inputs)
       // The watermark's column decides which rows are late.
       Project(analyzed.output.filter(column => wanted.contains(column) || isWatermarked(column)), analyzed)
     }
@@ -87,6 +93,8 @@ private[pillarbox] final class KeyedPlanner(
         lateMark,
         hasWatermark,
         initial.map(initialPlan),
+        calls,
+        estimates,
         input
       )
     PillarboxStrategy.register(df.sparkSession, node)

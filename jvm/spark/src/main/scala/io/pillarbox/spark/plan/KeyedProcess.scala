@@ -1,5 +1,6 @@
 package io.pillarbox.spark.plan
 
+import io.pillarbox.spark.async.AsyncIOSpec
 import io.pillarbox.spark.keyed.{KeyedOperatorFactory, KeyedSpec, KeyedTaskSpec}
 import io.pillarbox.spark.state.{InitialLayout, InitialRows}
 import org.apache.spark.sql.SparkSession
@@ -23,6 +24,8 @@ import org.apache.spark.sql.pillarbox.SparkAdapter
  * @param lateMark the column that tells the function which rows are late, if it gets them
  * @param hasWatermark true if the input is a stream with a watermark
  * @param initial the state that the query starts with
+ * @param calls those that the function makes, if it does
+ * @param estimates the amounts that limits of calls charge a row with, of those that have an expression
  */
 private[pillarbox] final case class KeyedProcess(
     spec: KeyedSpec,
@@ -36,6 +39,8 @@ private[pillarbox] final case class KeyedProcess(
     lateMark: Option[Attribute],
     hasWatermark: Boolean,
     initial: Option[InitialPlan],
+    calls: Option[AsyncIOSpec],
+    estimates: Seq[Expression],
     child: LogicalPlan
 ) extends UnaryNode
     with SupportsNonDeterministicExpression {
@@ -77,7 +82,10 @@ private[pillarbox] final case class KeyedProcess(
 
   override def allowNonDeterministicExpression: Boolean = true
 
-  override protected def stringArgs: Iterator[Any] = spec.summary.iterator
+  /** The options as `explain()` shows them. */
+  def summary: Seq[String] = spec.summary ++ calls.toSeq.flatMap(_.spending)
+
+  override protected def stringArgs: Iterator[Any] = summary.iterator
 
   override protected def doCanonicalize(): LogicalPlan =
     super.doCanonicalize().asInstanceOf[KeyedProcess].copy(initial = initial.map(_.canonicalized))

@@ -1,5 +1,6 @@
 package io.pillarbox.spark.plan
 
+import io.pillarbox.spark.async.OwnCallMetrics
 import io.pillarbox.spark.keyed._
 import io.pillarbox.spark.state.BatchStateSource
 import org.apache.spark.TaskContext
@@ -45,13 +46,14 @@ private[pillarbox] final case class KeyedProcessBatchExec(
     Map("numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows")) ++
       Seq(KeyedMetrics.EventTimersFired, KeyedMetrics.ProcessingTimersFired).map { name =>
         name -> SQLMetrics.createMetric(sparkContext, KeyedMetrics.descriptions.toMap.apply(name))
-      } ++ KeyedMetrics.ofPython(node.factory, sparkContext)
+      } ++ KeyedMetrics.ofPython(node.factory, sparkContext) ++
+      node.calls.fold(Map.empty[String, SQLMetric])(calls => OwnCallMetrics.create(sparkContext, calls.units))
 
-  override protected def stringArgs: Iterator[Any] = spec.summary.iterator
+  override protected def stringArgs: Iterator[Any] = node.summary.iterator
 
   override protected def doExecute(): RDD[InternalRow] = {
     DriverEnd.serve(sparkContext)
-    val task = node.batchTask(child.output, conf, metrics)
+    val task = KeyedCalls.added(node, node.batchTask(child.output, conf, metrics), session)
     val input = child.execute()
     initial.map(_.rows(input.getNumPartitions).rows) match {
       case None => input.mapPartitions(KeyedProcessBatchExec.run(task, _, Iterator.empty))

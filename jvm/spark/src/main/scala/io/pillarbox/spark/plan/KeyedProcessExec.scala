@@ -1,5 +1,6 @@
 package io.pillarbox.spark.plan
 
+import io.pillarbox.spark.async.OwnCallMetrics
 import io.pillarbox.spark.checkpoint._
 import io.pillarbox.spark.keyed._
 import org.apache.hadoop.conf.Configuration
@@ -51,7 +52,8 @@ private[pillarbox] final case class KeyedProcessExec(
     if (orderBy.isEmpty || spec.timeSorted) Seq(Nil)
     else (keys ++ orderBy).map(SortOrder(_, Ascending)) :: Nil
 
-  override protected def metricDescriptions: Seq[(String, String)] = KeyedMetrics.descriptions
+  override protected def metricDescriptions: Seq[(String, String)] =
+    KeyedMetrics.descriptions ++ node.calls.toSeq.flatMap(calls => OwnCallMetrics.descriptions(calls.units))
 
   /**
    * Called between micro-batches. Event-time timers are due by the watermark to come, processing-time timers
@@ -79,7 +81,7 @@ private[pillarbox] final case class KeyedProcessExec(
     ).checkAndWrite(folder, conf, version)(_ => version == 0): Unit
   }
 
-  override protected def stringArgs: Iterator[Any] = spec.summary.iterator ++ stream.shown
+  override protected def stringArgs: Iterator[Any] = node.summary.iterator ++ stream.shown
 
   override protected def doExecute(): RDD[InternalRow] = {
     // Spark's classes make metrics lazily, and this is the last moment on the driver.
@@ -90,8 +92,8 @@ private[pillarbox] final case class KeyedProcessExec(
     val initialRows = initial.filter(_ => info.storeVersion == 0).map(_.rows(info.numPartitions))
     val lateWatermark = watermarkOf(eventTimeWatermarkForLateEvents)
     DriverEnd.serve(sparkContext)
-    val task = node
-      .batchTask(child.output, conf, sqlMetrics)
+    val task = KeyedCalls
+      .added(node, node.batchTask(child.output, conf, sqlMetrics), session)
       .copy(
         isBatch = false,
         hasWatermark = hasWatermark,

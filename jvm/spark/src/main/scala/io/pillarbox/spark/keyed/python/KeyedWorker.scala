@@ -5,9 +5,10 @@ import java.nio.ByteBuffer
 
 import io.pillarbox.spark.keyed.KeyedMetrics
 import io.pillarbox.spark.task.FailedCalls
-import io.pillarbox.spark.worker.{Frame, PythonFailure, PythonWorkerException, SessionStart, WorkerSession}
+import io.pillarbox.spark.worker._
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.TaskContext
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.pillarbox.{TaskKills, UserFunction}
 
 /**
@@ -17,17 +18,26 @@ import org.apache.spark.sql.pillarbox.{TaskKills, UserFunction}
  * The calling thread, the task's own, waits: while the worker computes, the JVM has nothing to do for the
  * task, and with as many tasks as cores another task has the core.
  *
+ * Calls that the worker makes meanwhile are told to [[WorkerCalls]], whose answers come from another thread.
+ *
+ * @param calls makes what such calls need; None for a function that makes none
  * @param count adds to one of the metrics of [[KeyedMetrics]]
  * @param failed takes note of calls that fail in the worker, and don't fail the task
  */
 private final class KeyedWorker(
     function: UserFunction,
     context: TaskContext,
+    calls: Option[WorkerCalls.Factory],
     count: (String, Long) => Unit,
     failed: FailedCalls
 ) extends AutoCloseable {
   private var worker: WorkerSession = _
   private var isUsable = false
+  private val writing = new Object
+  private var made: Option[WorkerCalls] = None
+
+  /** The reason why the worker was ended that it did not give itself; null for none. */
+  @volatile private var broken: Throwable = _
 
   /** Time below a millisecond, which is not counted yet. */
   private var uncountedNanos = 0L
@@ -46,14 +56,27 @@ private final class KeyedWorker(
     val ready = worker.start(initJson, rowSchema, resultSchema).readText()
     count(KeyedMetrics.PythonStartMs, (starting - leasing) / KeyedWorker.NanosPerMs)
     count(KeyedMetrics.PythonOpenMs, (System.nanoTime - starting) / KeyedWorker.NanosPerMs)
+    made = calls.map(_.open(context, (kind, body) => send(kind, body), end))
     isUsable = true
     ready
   }
 
-  def sendSchemas(schemas: Seq[Schema]): Unit = worker.orDied {
+  private def end(cause: Throwable): Unit = {
+    broken = cause
+    abort()
+  }
+
+  private def orDied[T](exchange: => T): T =
+    try worker.orDied(exchange)
+    catch { case _: PythonFailure if broken != null => throw broken }
+
+  /** Takes note of a row of the next frame. */
+  def add(row: InternalRow): Unit = if (made.isDefined) made.get.add(row)
+
+  def sendSchemas(schemas: Seq[Schema]): Unit = orDied {
     val count = Frame.buffer(4).putInt(schemas.size).flip()
     val blobs = SessionStart.blobs(schemas.map(SessionStart.schemaMessage))
-    Frame.write(worker.channel, KeyedWorker.Schemas, count, blobs)
+    send(KeyedWorker.Schemas, count, blobs)
   }
 
   /**
@@ -67,7 +90,7 @@ private final class KeyedWorker(
       onQuery: (Int, Int, Int, ByteBuffer) => Seq[ByteBuffer],
       onPart: ByteBuffer => Unit
   ): Frame =
-    worker.orDied {
+    orDied {
       isUsable = false
       val start = System.nanoTime
       write(KeyedWorker.KeyedFrame, parts)
@@ -77,19 +100,24 @@ private final class KeyedWorker(
         frame = next()
       }
       countTime(System.nanoTime - start)
+      made.foreach(_.answered())
       isUsable = true
       frame
     }
 
   /** Sends what precedes the next frame or answer: rows (0), or cells of a state (from 1). */
-  def sendPart(what: Int, batch: Seq[ByteBuffer]): Unit = worker.orDied {
+  def sendPart(what: Int, batch: Seq[ByteBuffer]): Unit = orDied {
     write(Frame.Part, Frame.buffer(4).putInt(what).flip() +: batch)
   }
 
   private def write(kind: Byte, parts: Seq[ByteBuffer]): Unit = {
     count(KeyedMetrics.PythonBytesSent, parts.map(_.remaining.toLong).sum)
-    Frame.write(worker.channel, kind, parts: _*)
+    send(kind, parts: _*)
   }
+
+  /** Frames of two threads don't mix. */
+  private def send(kind: Byte, parts: ByteBuffer*): Unit =
+    writing.synchronized(Frame.write(worker.channel, kind, parts: _*))
 
   private def next(): Frame = {
     val frame = receive(KeyedWorker.Update, KeyedWorker.Query, Frame.Part)
@@ -97,15 +125,20 @@ private final class KeyedWorker(
     frame
   }
 
-  /** Returns the next frame that is no note. */
+  /** Returns the next frame that is no note and tells of no calls. */
   private def receive(kinds: Byte*): Frame = {
-    var frame = worker.next(KeyedWorker.Note +: kinds: _*)
-    while (frame.kind == KeyedWorker.Note) {
-      val (rows, kind, text) = (frame.body.getLong, frame.readText(), frame.readText())
-      if (rows > 0) failed.row(kind, rows) else failed.attempt(kind)(text)
-      frame = worker.next(KeyedWorker.Note +: kinds: _*)
+    val wanted = kinds ++ KeyedWorker.Besides
+    var frame = worker.next(wanted: _*)
+    while (!kinds.contains(frame.kind)) {
+      if (frame.kind == KeyedWorker.Note) takeNote(frame) else made.foreach(_.take(frame))
+      frame = worker.next(wanted: _*)
     }
     frame
+  }
+
+  private def takeNote(note: Frame): Unit = {
+    val (rows, kind, text) = (note.body.getLong, note.readText(), note.readText())
+    if (rows > 0) failed.row(kind, rows) else failed.attempt(kind)(text)
   }
 
   private def countTime(nanos: Long): Unit = {
@@ -132,15 +165,20 @@ private final class KeyedWorker(
    * @throws PythonWorkerException if the accumulator updates of a task that succeeded are lost
    */
   override def close(): Unit = if (worker != null) {
-    val end = if (isUsable && !context.isInterrupted()) lastFrame() else None
-    try if (end.exists(worker.ended)) worker.release()
-    catch { case _: PythonWorkerException if context.isFailed() => }
-    finally abort()
+    val isWhole = isUsable && !context.isInterrupted()
+    if (!isWhole) abort()
+    try made.foreach(_.close())
+    finally {
+      val end = if (isWhole) lastFrame() else None
+      try if (end.exists(worker.ended)) worker.release()
+      catch { case _: PythonWorkerException if context.isFailed() => }
+      finally abort()
+    }
   }
 
   private def lastFrame(): Option[Frame] =
     try {
-      Frame.write(worker.channel, Frame.End)
+      send(Frame.End)
       Some(receive(Frame.End))
     } catch { case _: IOException | _: PythonFailure => None }
 }
@@ -152,5 +190,8 @@ private object KeyedWorker {
   final val Answer: Byte = 'A'
   final val Update: Byte = 'U'
   final val Note: Byte = 'N'
+
+  /** Frames that may come before any answer. */
+  private val Besides: Seq[Byte] = Note +: WorkerCalls.Kinds
   private final val NanosPerMs = 1000000L
 }

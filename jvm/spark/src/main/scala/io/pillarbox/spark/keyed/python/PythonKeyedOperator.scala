@@ -8,7 +8,7 @@ import io.pillarbox.spark.base.FailureReport
 import io.pillarbox.spark.keyed.{KeyedOperator, KeyedOperatorContext, KeyedOperatorFactory}
 import io.pillarbox.spark.state.InitialTarget
 import io.pillarbox.spark.task.{FailedCalls, ReportedException}
-import io.pillarbox.spark.worker.{ArrowBatchReader, Frame, PythonTaskFailure, SessionStart}
+import io.pillarbox.spark.worker._
 import io.pillarbox.state.Namespace
 import io.pillarbox.timer.Timer
 import org.apache.arrow.vector.types.pojo.Schema
@@ -63,7 +63,7 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     view = SparkAdapter.view(inputSchema, columnsOfFunction)
     wordOrdinal = if (context.isBatch) -1 else context.task.wordOrdinal
     failed = FailedCalls.of(context.taskContext, FailureReport.keyed(context.spec.name))
-    worker = new KeyedWorker(factory.function, context.taskContext, context.count, failed)
+    worker = new KeyedWorker(factory.function, context.taskContext, factory.calls, context.count, failed)
     results = new ArrowBatchReader(arrow(context.spec.functionOutput))
     toResult = UnsafeProjection.create(context.spec.functionOutput)
     val ready = showingErrors(worker.open(initJson, arrow(rowSchema), arrow(context.spec.functionOutput)))
@@ -128,11 +128,15 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
 
   private def isWord(row: UnsafeRow): Boolean = wordOrdinal >= 0 && !row.isNullAt(wordOrdinal)
 
-  private def addWord(row: UnsafeRow, time: Long): Unit =
+  private def addWord(row: UnsafeRow, time: Long): Unit = {
+    worker.add(row)
     events.addUnsettled(row.getLong(wordOrdinal), time, view(row), row.getSizeInBytes)
+  }
 
-  private def addRow(keyIndex: Int, row: UnsafeRow, time: Long): Unit =
+  private def addRow(keyIndex: Int, row: UnsafeRow, time: Long): Unit = {
+    worker.add(row)
     events.addRow(keyIndex, time, view(row), row.getSizeInBytes)
+  }
 
   /** Returns the number of a key; the state of a new one goes into the frame. */
   private def indexOf(key: UnsafeRow): Int = {
@@ -326,7 +330,8 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     SessionStart.initJson(context.spec.json, context.task.text, context.taskContext) {
       _.put("kind", "keyed")
         .put("event_time", context.task.hasEventTime)
-        .put("time_sorted", context.spec.timeSorted): Unit
+        .put("time_sorted", context.spec.timeSorted)
+        .put("asks", factory.calls.exists(_.mayRefuse)): Unit
     }
 
   /** Translates errors of the user's function, so that they reach the driver with their own message. */
@@ -350,10 +355,16 @@ private[pillarbox] object PythonKeyedOperator {
   private final val TimersState = -1
   private val Kinds = Seq(TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME)
 
-  /** Makes operators for a pickled function. */
-  final case class Factory(form: String, function: UserFunction) extends KeyedOperatorFactory {
+  /**
+   * Makes operators for a pickled function.
+   *
+   * @param calls for a function that makes calls
+   */
+  final case class Factory(form: String, function: UserFunction, calls: Option[WorkerCalls.Factory] = None)
+      extends KeyedOperatorFactory {
     override def runsPython: Boolean = true
     override def ofCurrentJob: KeyedOperatorFactory = copy(function = function.ofCurrentJob)
+    override def withCalls(calls: WorkerCalls.Factory): KeyedOperatorFactory = copy(calls = Some(calls))
     override def create(): KeyedOperator = new PythonKeyedOperator(this)
   }
 }

@@ -1,0 +1,34 @@
+"""What the calls of a task have cost, in counts that are told now and then."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class Tally:
+    """The counts since they were taken last; ``usage`` has an amount for each of the units.
+
+    The counts have the meaning of the operator's metrics of the same names.
+    """
+
+    __slots__ = ("calls", "errors", "rate_limited", "retries", "timeouts", "usage")
+
+    def __init__(self, units: Sequence[str]) -> None:
+        self.calls = self.retries = self.timeouts = self.errors = self.rate_limited = 0
+        self.usage = [0.0] * len(units)
+
+    @property
+    def counts(self) -> tuple[int, int, int, int, int]:
+        """The counts, in the order in which they are sent."""
+        return self.calls, self.retries, self.timeouts, self.errors, self.rate_limited
+
+    def taken(self) -> Tally | None:
+        """Return what there is, and begin anew; None for nothing."""
+        if not any(self.counts) and not any(self.usage):
+            return None
+        found = Tally(())
+        for name in self.__slots__:
+            setattr(found, name, getattr(self, name))
+        self.calls = self.retries = self.timeouts = self.errors = self.rate_limited = 0
+        self.usage = [0.0] * len(found.usage)
+        return found
