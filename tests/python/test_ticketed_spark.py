@@ -44,6 +44,11 @@ def leaving(jobs: BatchInterface) -> pb.Ticketed:
     return pb.Ticketed(jobs.submit, jobs.collect, poll="50ms", on_pending="leave")
 
 
+def lists(rows: int) -> pb.BatchSize:
+    """Full lists, however slow the machine is: by itself a list waits as long as ``poll``."""
+    return pb.BatchSize(rows, wait="1 minute")
+
+
 def twice_of(rows: list[Any]) -> dict[int, int]:
     return {row.id: row.twice for row in rows}
 
@@ -58,7 +63,7 @@ EXPECTED = {n: 2 * n for n in range(40)}
 def test_a_batch_waits_for_its_tickets_and_pays_each_row_once(
     spark: SparkSession, jobs: BatchInterface, journal: str
 ) -> None:
-    df = asked(spark.range(0, 40, 1, 2), jobs, journal, batch_size=8, capacity=2)
+    df = asked(spark.range(0, 40, 1, 2), jobs, journal, batch_size=lists(8), capacity=2)
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.extend(collect_within(df, 60)))
     thread.start()
@@ -78,7 +83,7 @@ def test_what_is_left_pending_is_collected_by_a_later_run(
     spark: SparkSession, jobs: BatchInterface, journal: str
 ) -> None:
     rows = spark.range(0, 40, 1, 2).selectExpr("id", "id % 3 as more")
-    more: dict[str, Any] = {"inputs": "id", "batch_size": 7, "on_error": "column"}
+    more: dict[str, Any] = {"inputs": "id", "batch_size": lists(7), "on_error": "column"}
 
     def run(df: DataFrame) -> DataFrame:
         return asked(df, leaving(jobs), journal, call_column="call", **more).cache()
@@ -153,7 +158,7 @@ def test_a_failure_that_ends_the_ticket_is_submitted_anew_under_another_key(
     def errors(collect: Any) -> dict[int, str]:
         halves = pb.Ticketed(jobs.submit, collect, poll="10ms")
         rows = spark.range(0, 4, 1, 1)
-        out = asked(rows, halves, journal, batch_size=4, on_error="column").collect()
+        out = asked(rows, halves, journal, batch_size=lists(4), on_error="column").collect()
         return {row.id: row.error.kind for row in out if row.error}
 
     assert errors(broken) == dict.fromkeys(range(4), "KeyError")
@@ -198,7 +203,7 @@ def test_a_ticket_and_its_answers_are_checked(
 
     assert message(lambda row: 7, jobs.collect) == "NO_TICKET"
     assert message(lambda row: "", jobs.collect) == "NO_TICKET"
-    short = message(jobs.submit, lambda ticket: [1], batch_size=2)
+    short = message(jobs.submit, lambda ticket: [1], batch_size=lists(2))
     assert short == "RESULT_SHAPE_MISMATCH"
 
 
@@ -222,7 +227,7 @@ def test_tickets_are_in_the_journal_and_can_be_read_and_purged(
     spark: SparkSession, jobs: BatchInterface, journal: str
 ) -> None:
     rows = spark.range(0, 4, 1, 1)
-    asked(rows, leaving(jobs), journal, batch_size=2, on_error="column").collect()
+    asked(rows, leaving(jobs), journal, batch_size=lists(2), on_error="column").collect()
     kept = pb.read_journal(spark, journal, name="twice tickets").orderBy("key.id").collect()
     assert [(row.key.id, row.answer.ticket, row.answer.place, row.answer.of) for row in kept] == [
         (0, "job 0", 0, 2),
@@ -232,7 +237,12 @@ def test_tickets_are_in_the_journal_and_can_be_read_and_purged(
     ]
     assert pb.purge_journal(spark, journal, name="twice tickets", where="key.id = 1") == 1
     jobs.finish()
-    assert twice_of(asked(rows, jobs, journal, batch_size=2).collect()) == {0: 0, 1: 2, 2: 4, 3: 6}
+    assert twice_of(asked(rows, jobs, journal, batch_size=lists(2)).collect()) == {
+        0: 0,
+        1: 2,
+        2: 4,
+        3: 6,
+    }
     assert [job["ids"] for job in jobs.jobs] == [[0, 1], [2, 3], [1]]
     assert pb.read_journal(spark, journal, name="twice").count() == 4
 
@@ -242,7 +252,7 @@ def test_the_plan_and_the_metrics_tell_of_tickets(
     spark: SparkSession, jobs: BatchInterface, journal: str
 ) -> None:
     jobs.finish()
-    df = asked(spark.range(0, 6, 1, 1), jobs, journal, batch_size=3)
+    df = asked(spark.range(0, 6, 1, 1), jobs, journal, batch_size=lists(3))
     df.collect()
     assert "ticketed=(poll=50ms on_pending=wait)" in explained(df)
     plan = df._jdf.queryExecution().executedPlan()
@@ -266,7 +276,7 @@ def waiting_job(folder, count, spark=None):  # type: ignore[no-untyped-def]
         returns="twice long",
         name="twice",
         journal=f"{folder}/journal",
-        batch_size=10,
+        batch_size=pb.BatchSize(10, wait="1 minute"),
         capacity=2,
         engine="jvm",
     )
@@ -332,7 +342,7 @@ def stream(
     spark: SparkSession, jobs: BatchInterface, folder: Path, halves: Any, **more: Any
 ) -> Any:
     rows = spark.readStream.schema("id long").option("maxFilesPerTrigger", 1)
-    df = asked(rows.parquet(str(folder / "input")), halves, True, batch_size=5, **more)
+    df = asked(rows.parquet(str(folder / "input")), halves, True, batch_size=lists(5), **more)
     return (
         df.writeStream.foreachBatch(Kept(str(folder / "kept")))
         .option("checkpointLocation", str(folder / "checkpoint"))
@@ -385,6 +395,6 @@ def test_a_stream_leaves_what_is_pending_to_a_batch(
     assert {error.kind for _, _, error in kept.rows()} == {"PENDING"}
     jobs.finish()
     journal = str(tmp_path / "checkpoint" / "pillarbox-journal")
-    rows = asked(spark.range(0, 10, 1, 1), jobs, journal, batch_size=5).collect()
+    rows = asked(spark.range(0, 10, 1, 1), jobs, journal, batch_size=lists(5)).collect()
     assert twice_of(rows) == {n: 2 * n for n in range(10)}
     assert jobs.submitted == once(10)

@@ -22,6 +22,9 @@ private[async] final class Tickets[IN, OUT](way: CallWay[IN, OUT], ticketing: Ti
     extends Stage[IN, OUT] {
   import ticketing.{journal, pollMs}
 
+  /** The time for which elements wait for others of theirs, as they did when they were submitted. */
+  private val companyMs = way.options.batching.fold(pollMs)(_.waitMs)
+
   /** By what they have in common: the text of a ticket, or a submission that failed. */
   private val waiting = new util.HashMap[AnyRef, Waiting]
   private val gathering = new util.LinkedHashSet[Waiting]
@@ -98,7 +101,7 @@ private[async] final class Tickets[IN, OUT](way: CallWay[IN, OUT], ticketing: Ti
     def gather(call: Call, all: Int): Unit = {
       members.add(call)
       if (!hasPolled) gathering.add(this)
-      if (!hasPolled && members.size == all) send() else wake()
+      if (!hasPolled && members.size == all) send() else wake(companyMs)
     }
 
     /** Adds an element that has asked, or was submitted, just now. */
@@ -106,11 +109,11 @@ private[async] final class Tickets[IN, OUT](way: CallWay[IN, OUT], ticketing: Ti
       members.add(call)
       hasPolled = true
       if (gathering.remove(this)) way.time.cancel(this): Unit
-      wake()
+      wake(pollMs)
     }
 
-    private def wake(): Unit =
-      if (!isScheduled) way.time.schedule(this, way.time.currentProcessingTime + pollMs)
+    private def wake(ms: Long): Unit =
+      if (!isScheduled) way.time.schedule(this, way.time.currentProcessingTime + ms)
 
     def drop(call: Call): Unit = if (members.remove(call) && members.isEmpty) end()
 
