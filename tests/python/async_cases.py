@@ -22,6 +22,7 @@ from spark_support import by_value
 by_value(__name__)
 
 SCHEMA = "x bigint, s string"
+NAN = float("nan")
 ROWS = tuple((x, f"row {x}") for x in range(8))
 
 
@@ -136,6 +137,24 @@ CASES = [
         {**ONE, "limit": pb.Limit(concurrency=2)},
         view=f.most,
         only_jvm=True,
+    ),
+    Case(
+        "a limit of each value",
+        f.in_flight("values"),
+        3,
+        {**ONE, "limit": pb.Limit(concurrency=1, key="s", scope="task"), "ordered": False},
+        rows=[(n, one) for n, one in enumerate((NAN, None, 0.0, -0.0, NAN, None, -0.0, NAN))],
+        schema="x bigint, s double",
+        view=f.most,
+    ),
+    Case(
+        "a limit of each value, over structs",
+        f.in_flight("structs"),
+        2,
+        {**ONE, "limit": pb.Limit(concurrency=1, key="S", scope="task"), "capacity": 2},
+        rows=[(n, (NAN if n % 2 else n % 4 * 0.0, [b"b"])) for n in range(8)],
+        schema="x bigint, s struct<d: double, b: array<binary>>",
+        view=f.most,
     ),
     Case("inputs", f.width, [(x, s, 1) for x, s in ROWS], {**ONE, "inputs": "s"}),
     Case("an error ends it", f.failing(KeyError("k")), Fails("KeyError", "'k'"), ONE, rows=TWO),

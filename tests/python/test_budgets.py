@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
 from typing import Any
 
@@ -86,10 +87,9 @@ def test_its_units_are_units_of_the_operator() -> None:
     assert options.units == ("tokens", "pages", "usd")
 
 
-def test_keyed_functions_say_that_they_have_none() -> None:
-    async_one: Any = pb.process_keyed_async
-    plain: Any = pb.process_keyed
-    budget = pb.Budget(max_calls=1)
-    told = refused(lambda: async_one(None, None, by="k", returns="n int", budget=budget))
-    assert "pb.async_io has this option" in told
-    assert "budget" in refused(lambda: plain(None, None, by="k", returns="n int", budget=budget))
+def test_functions_that_make_no_calls_say_that_they_have_none() -> None:
+    options: dict[str, Any] = {"by": "k", "returns": "n int", "budget": pb.Budget(max_calls=1)}
+    for plain in (pb.process_keyed, pb.process_keyed_arrow):
+        function: Any = plain
+        told = refused(functools.partial(function, None, None, **options))
+        assert "makes no calls; use pb.process_keyed_async" in told

@@ -11,9 +11,11 @@ import pytest
 import pillarbox as pb
 from pillarbox._driver.estimate import _Called, _Whole
 
+SHARES = {"tenant": 0.4}
+
 
 def of(calls: list[_Called], rows: int, *, tasks: int = 1, **options: Any) -> pb.Estimate:
-    return _Whole(rows, tasks, len(calls), calls, ["tokens"], options).estimate()
+    return _Whole(rows, tasks, len(calls), calls, ["tokens"], options, SHARES).estimate()
 
 
 def calls(*tokens: float, attempts: int = 1, elapsed_ms: int = 100) -> list[_Called]:
@@ -55,6 +57,8 @@ def test_the_share_of_failed_rows_is_told() -> None:
         ({"limit": pb.Limit(per_second=20), "batch_size": 10}, 5.0),
         ({"limit": pb.Limit(concurrency=1), "batch_size": 10}, 10.0),
         ({"limit": pb.Limit(per_second=100, unit="tokens")}, 20.0),
+        ({"limit": pb.Limit(per_second=20, key="tenant")}, 20.0),
+        ({"limit": pb.Limit(concurrency=2, key="tenant")}, 20.0),
         ({"limit": [pb.Limit(per_second=20), pb.Limit(per_minute=600, unit="tokens")]}, 200.0),
     ],
 )

@@ -204,3 +204,74 @@ def test_a_service_that_counts_tokens_by_itself_refuses_none_while_executors_are
     start = served[0][0] + 60
     used = sum(tokens for at, tokens in served if start <= at < start + 30)
     assert used > 0.9 * most / 2
+
+
+def tenants(folder: str, count: int, most: int):  # type: ignore[no-untyped-def]
+    """Calls a service that allows ``most`` calls of a tenant in any ten seconds. Two executors are
+    killed. Two operators share the limit of each tenant."""
+    conf = {"spark.task.maxFailures": "8", "spark.deploy.maxExecutorRetries": "-1"}
+    spark = pb.configure(build(conf)).getOrCreate()
+
+    def served(tenant):  # type: ignore[no-untyped-def]
+        # The service: it knows nothing of the limiter, and counts calls as it hears them.
+        import fcntl
+        import time
+
+        with open(f"{folder}/served {tenant}", "a+") as log:
+            fcntl.flock(log, fcntl.LOCK_EX)
+            now = time.monotonic()
+            log.seek(0)
+            lines = [line.split() for line in log]
+            used = sum(now - float(at) < 10 and status == "200" for at, status in lines)
+            status = 200 if used < most else 429
+            log.write(f"{now} {status}\n")
+        return status
+
+    async def ask(row):  # type: ignore[no-untyped-def]
+        status = served(row.tenant)
+        await asyncio.sleep(0.2)
+        if status != 200:
+            raise ConnectionError("429")
+        if row.id in (count // 3, 2 * count // 3):
+            try:
+                os.close(os.open(f"{folder}/killed {row.id}", os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                return 1
+            # The executor's daemon, of which the worker is a child.
+            with open(f"/proc/{os.getppid()}/stat") as stat:
+                os.kill(int(stat.read().rsplit(")", 1)[1].split()[1]), signal.SIGKILL)
+        return 1
+
+    def asked(name, start):  # type: ignore[no-untyped-def]
+        rows = spark.range(start, count, 2, 6).selectExpr("id", "(id div 2) % 7 AS tenant")
+        return rows.transform(
+            pb.async_io,
+            ask,
+            returns="n long",
+            ordered=False,
+            name=name,
+            limit=[
+                pb.Limit(per_minute=int(most * 6 * 0.97), key="tenant", name="each tenant"),
+                pb.Limit(concurrency=4, key="tenant"),
+                pb.Limit(concurrency=60),
+            ],
+        )
+
+    return asked("even", 0).union(asked("odd", 1)).groupBy().sum("n").collect()[0][0]
+
+
+@pytest.mark.whole
+def test_a_service_that_counts_each_tenant_refuses_none_while_executors_are_killed(
+    tmp_path: Path,
+) -> None:
+    count, most = 2800, 100
+    folder = str(tmp_path)
+    summed = run_on_cluster(tenants, tmp_path, folder, count, most, executors=3, limit_s=300)
+    assert summed == count
+    assert len(list(tmp_path.glob("killed *"))) == 2
+    logs = list(tmp_path.glob("served *"))
+    assert len(logs) == 7
+    for log in logs:
+        lines = [line.split() for line in log.read_text().splitlines()]
+        assert {status for _, status in lines} == {"200"}, "it has refused none"
+        assert len(lines) >= count / 7

@@ -64,6 +64,11 @@ def test_options_compare_by_value_and_can_be_pickled(one):
         (lambda: pb.Limit(per_day=1, name=""), "limit.name must be a name"),
         (lambda: pb.Limit(per_day=1, name="a", scope="task"), 'limit.name.* .*scope="task"'),
         (lambda: pb.Limit(per_day=1, scope="application"), "limit.scope.* .*without name"),
+        (lambda: pb.Limit(per_day=1, key=""), "limit.key must be the name of a column"),
+        (
+            lambda: pb.Limit(concurrency=1, scope="key", key="tenant"),
+            "limit.key='tenant' .*with scope=\"key\"",
+        ),
         (lambda: pb.CarryOver(max_lag="0s"), "carry_over.max_lag must be a positive"),
         (lambda: pb.CarryOver(max_rows=0), "carry_over.max_rows must be a whole number"),
         (lambda: pb.CarryOver(slots=10**9), "carry_over.slots must be at most 10000"),
@@ -86,6 +91,7 @@ def test_an_option_that_cannot_work_is_refused_by_its_name(made, named):
         ({"concurrency": 5}, {"concurrency": 5}),
         ({"per_second": 5, "per_hour": 9}, {"per_hour": 9}),
         ({"per_day": 5, "unit": "usd", "estimate": 1}, {"per_day": 5, "unit": "usd"}),
+        ({"per_day": 5, "key": "a"}, {"per_day": 5, "key": "a"}),
     ],
 )
 def test_one_limit_in_two_places_of_a_list_is_refused(first, second):
@@ -93,6 +99,15 @@ def test_one_limit_in_two_places_of_a_list_is_refused(first, second):
         limits.as_limits([pb.Limit(**first), pb.Limit(**second)])
     named = pb.Limit(**{"estimate": None, **second}, name="other")
     assert len(limits.as_limits([pb.Limit(**first), named])) == 2
+
+
+def test_limits_of_two_keys_are_two_unless_their_values_are_shared_by_name():
+    of_keys = [pb.Limit(per_day=5, key=key) for key in ("a", "b", None)]
+    assert limits.as_limits(of_keys) == tuple(of_keys)
+    shared = [pb.Limit(per_day=5, key=key, name="n") for key in ("a", "b")]
+    with pytest.raises(pb.InvalidOption, match=r"twice in the list"):
+        limits.as_limits(shared)
+    assert limits.as_limits([shared[0], pb.Limit(per_day=5, name="n")])
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from worker.driver import options_for
 import pillarbox as pb
 from pillarbox._arrow.schema import positions
 from pillarbox._async.command import Command, Shipped
+from pillarbox._async.limit_keys import LimitKeys
 from pillarbox._async.python_operator import AsyncOperator
 from pillarbox._async.python_output import OutputBuilder
 from pillarbox._async.python_task import CallScope, PythonTask, run_task
@@ -28,6 +29,7 @@ from pillarbox._base.values import Values
 X = t.StructType().add("x", "long")
 Y = t.StructType().add("y", "long")
 LIMIT_S = 20
+NO_KEYS = LimitKeys.of(X, (), True)
 
 
 def task(function: Any, resource: Any = None, blocked_ms: int = 5000, **options: Any) -> PythonTask:
@@ -37,7 +39,7 @@ def task(function: Any, resource: Any = None, blocked_ms: int = 5000, **options:
         options.get("retry"), X, Y, "test",
     )  # fmt: skip
     names = ["x", "y", "error"] if parsed.error_column else ["x", "y"]
-    return PythonTask(command, parsed, [0], names, "p", blocked_ms)
+    return PythonTask(command, parsed, [0], NO_KEYS, names, "p", blocked_ms)
 
 
 def batches(*sizes: int):
@@ -298,7 +300,9 @@ def test_ids_of_calls_have_the_number_of_the_partition_that_is_in_the_rows():
         scope = CallScope("op", in_stream=False)
         options = options_for()
         places, names, told = [0], ["x", "y"], ToldByTasks(None)
-        task = run_task(shipped, options, places, names, scope, Values(), told, iter(batches))
+        task = run_task(
+            shipped, options, places, NO_KEYS, names, scope, Values(), told, iter(batches)
+        )
         return rows(task)
 
     returns = t.StructType().add("y", "string")

@@ -51,6 +51,7 @@ def test_it_compares_by_value_and_can_be_pickled():
         (lambda: options(name=None), "JOURNAL_WITHOUT_NAME"),
         (lambda: options(batch_size=100_001), r"batch_size must be at most max_pending \(100000\)"),
         (lambda: options(retry=pb.Retry(if_result=bool)), "retry.if_result.*pb.Ticketed"),
+        (lambda: options(limit=pb.Limit(per_minute=5, key="id")), "limit.key.*pb.Ticketed"),
         (lambda: options(timeout="60s"), r"timeout must be longer than poll \(60000 ms\)"),
         (lambda: options(carry_over=True), r"carry_over.max_lag must be longer than poll"),
         (lambda: options(LEAVE), "on_pending='leave' has no meaning with on_error='raise'"),

@@ -87,6 +87,9 @@ class Limit:
         agree in all fields but ``estimate``.
     breaker: after so many failures in a row that say that the service is overloaded, calls pause,
         and then one tries; a :class:`Breaker` says how long. Each executor goes by its own calls.
+    key: a column of the input: each of its values, such as a tenant, has the limit by itself; null
+        is a value, too. Rows that wait for it leave room for those of others. In
+        :func:`async_io` only, and with calls of one row.
     """
 
     _: KW_ONLY
@@ -101,6 +104,7 @@ class Limit:
     estimate: float | str | None = None
     name: str | None = None
     breaker: int | Breaker | None = None
+    key: str | None = None
 
     def __post_init__(self) -> None:
         if self.breaker is not None and not isinstance(self.breaker, Breaker):
@@ -112,6 +116,8 @@ class Limit:
         if self.scope is None:
             object.__setattr__(self, "scope", "query" if self.name is None else "application")
         check_choice("limit.scope", self.scope, Scope)
+        if self.key is not None:
+            check_name("limit.key", self.key, "tenant", "the name of a column")
         check_flag("limit.adaptive", self.adaptive)
         check_name("limit.unit", self.unit, "tokens")
         given = self._rates()
@@ -160,6 +166,9 @@ class Limit:
             check(estimate <= most, "limit.estimate", fits, estimate, most)
 
     def _check_scope(self, given: dict[str, float]) -> None:
+        if self.scope == "key" and self.key is not None:
+            advice = "That is a limit by the columns of by: leave key out, or choose another scope."
+            raise needs_other("limit.key", self.key, 'with scope="key"', advice)
         others = {"adaptive": self.adaptive or None, "breaker": self.breaker, **given}
         option = next((name for name, value in others.items() if value is not None), None)
         if self.scope == "key" and option is not None:
@@ -195,6 +204,7 @@ class Limit:
             "estimate": None if expression else self.estimate,
             "estimate_sql": expression,
             "name": self.name,
+            "key": self.key,
         }
         rates = [
             {"permits": amount, "interval_ms": _RATES_MS[name]}
@@ -233,7 +243,9 @@ def _check_distinct(limits: Sequence[Limit]) -> None:
     seen: list[dict[str, Any]] = []
     for limit in limits:
         for spec in limit._to_specs():
-            figures = {**others, **spec, **own}
+            # Values alone tell apart what is shared by name, whatever their column.
+            key = {"key": bool(spec["key"])} if spec["name"] else {}
+            figures = {**others, **spec, **own, **key}
             if figures in seen:
                 advice = "A call counts once in a limit: leave one of them out."
                 raise needs_other("limit", limit, "with the same limit twice in the list", advice)

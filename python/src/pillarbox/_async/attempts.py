@@ -217,10 +217,13 @@ class Attempts(ABC, Generic[E]):
     def told(self, call: RunningCall, told: Told) -> None:
         """Called by the runner with what the service has said of the operator's limits."""
         if told.unit == PAUSE or (told.unit == OF_CALLS and told.remaining < 1):
-            self._pause(told.reset_s)
+            for element_id in call.elements:
+                element = self._in_flight.get(element_id)
+                if element is not None:
+                    self._pause(element, told.reset_s)
 
-    def _pause(self, delay_s: float) -> None:
-        """Let no call begin for so long, where there are limits."""
+    def _pause(self, element: E, delay_s: float) -> None:
+        """Let no call under the element's limits begin for so long."""
 
     def failed(self, element_id: int, attempt: int, failure: Failure) -> None:
         """Called by the runner when an attempt has failed; ``retry`` may allow another one."""
@@ -230,7 +233,7 @@ class Attempts(ABC, Generic[E]):
         self._attempt_over(element)
         retry = self._options.retry
         if failure.pauses_limit and self._options.limits:
-            self._pause(failure.retry_after_ms / 1000)
+            self._pause(element, failure.retry_after_ms / 1000)
             element.attempt -= 1  # a pause uses up none
             element.pauses += 1
         elif retry is None or not failure.retryable or element.attempt >= retry.max_attempts:

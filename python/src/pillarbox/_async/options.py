@@ -94,6 +94,10 @@ class AsyncOptions:
         if self.calls_per_key and not self.by:
             advice = "Name the columns of the key in by, or choose another scope."
             raise needs_other("limit.scope", "key", "without by", advice)
+        if self.batch_size is not None and self.keys_of_limits:
+            advice = "Leave batch_size out, or give the limit no key."
+            condition = "with batch_size, whose calls have rows of several values"
+            raise needs_other("limit.key", self.keys_of_limits[0], condition, advice)
 
     def _check_by(self) -> None:
         if self.by and self.carry_over is not None:
@@ -129,6 +133,10 @@ class AsyncOptions:
                 "for a pb.Ticketed, whose answers don't change when they are collected again"
             )
             raise needs_other("retry.if_result", self.retry.if_result, condition, advice)
+        if self.keys_of_limits:
+            advice = 'Give the limit no key, or a scope="key", which counts the rows that are out.'
+            condition = "for a pb.Ticketed, whose tickets have rows of several values"
+            raise needs_other("limit.key", self.keys_of_limits[0], condition, advice)
         total, poll = self.timeout._total_ms, halves._poll_ms
         if total and total <= poll:
             expected = f"longer than poll ({poll} ms) for a pb.Ticketed"
@@ -148,6 +156,11 @@ class AsyncOptions:
         """The calls in flight of each key of ``by``; None for any number."""
         of_key = (limit.concurrency for limit in self.limits if limit.scope == "key")
         return min(filter(None, of_key), default=None)
+
+    @property
+    def keys_of_limits(self) -> tuple[str, ...]:
+        """The columns whose values have limits of their own."""
+        return tuple(limit.key for limit in self.limits if limit.key is not None)
 
     @property
     def limits_of_calls(self) -> tuple[Limit, ...]:

@@ -7,30 +7,38 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.types import StructType
 
 from .._arrow.rows import RowReader
 from .._base.failures import Failure
 from .attempts import AttemptedCall, Attempts
+from .lanes import Lanes
+from .limit_keys import KeyReader, LimitKeys, Values
 from .options import AsyncOptions
 from .runner import CallRunner
-from .task_limit import TaskLimit
 
 _ROWS_READ_AT_ONCE = 512
+_LEAST_ROOM_FOR_KEYS = 4096
+_NO_KEYS = LimitKeys((), StructType([]))
 
 
 class Element(AttemptedCall):
     """One input row, at ``index`` of the batch ``source``."""
 
-    __slots__ = ("call", "index", "source")
+    __slots__ = ("call", "index", "outside", "source", "values")
 
-    def __init__(self, element_id: int, source: pa.RecordBatch, index: int, row: Any) -> None:
+    def __init__(
+        self, element_id: int, source: pa.RecordBatch, index: int, row: Any, values: Values
+    ) -> None:
         super().__init__(element_id, row)
         self.source = source
         self.index = index
+        self.values = values
+        self.outside = False
         self.call: _Call | None = None
 
 
@@ -63,10 +71,13 @@ class AsyncOperator(Attempts[Element]):
         want_input: Callable[[], None],
         finished: Callable[[], None],
         exited: Callable[[BaseException], None],
+        keys: LimitKeys = _NO_KEYS,
     ) -> None:
         super().__init__(options, exited)
         self._reader = reader
         self._input_columns = input_columns
+        self._keys = KeyReader(keys)
+        self._has_keys = bool(keys.positions)
         self._emit, self._want_input, self._finished = emit, want_input, finished
         self._waiting: deque[tuple[pa.RecordBatch, int]] = deque()
         self._rows: deque[Element] = deque()
@@ -76,10 +87,7 @@ class AsyncOperator(Attempts[Element]):
         self._order: deque[Element] = deque()
         self._group: list[Element] = []
         self._group_timer: asyncio.TimerHandle | None = None
-        self._limit = TaskLimit(options.limits)
-        self._line: deque[list[Element]] = deque()
-        self._turn: asyncio.TimerHandle | None = None
-        self._starting = False
+        self._lanes: Lanes[Element] = Lanes(options.limits, self, self._later)
 
     def start(self, runner: CallRunner) -> None:
         """Begin with the runner that reports to this operator."""
@@ -118,7 +126,14 @@ class AsyncOperator(Attempts[Element]):
 
     def _room(self) -> bool:
         held = self._order if self._options.ordered else self._in_flight
-        return len(held) < self._options.capacity
+        outside = self._lanes.outside
+        capacity = self._options.capacity
+        return len(held) - outside < capacity and outside < max(capacity, _LEAST_ROOM_FOR_KEYS)
+
+    def has_place(self) -> bool:
+        """Return True if another call may be under way, where some wait without a place."""
+        places = len(self._in_flight) - self._lanes.outside
+        return not self._has_keys or places < self._options.capacity
 
     def _next_element(self) -> Element:
         while not self._rows:
@@ -135,8 +150,9 @@ class AsyncOperator(Attempts[Element]):
         columns = [part.column(index) for index in self._input_columns]
         names = [str(index) for index in self._input_columns]
         inputs = pa.RecordBatch.from_arrays(columns, names) if columns else part
-        for index, row in enumerate(self._reader.read_each(inputs), start):
-            self._rows.append(Element(self._next_id, batch, index, row))
+        rows = zip(self._reader.read_each(inputs), self._keys.read(part), strict=True)
+        for index, (row, values) in enumerate(rows, start):
+            self._rows.append(Element(self._next_id, batch, index, row, values))
             self._next_id += 1
 
     def _begin(self, element: Element) -> None:
@@ -173,47 +189,27 @@ class AsyncOperator(Attempts[Element]):
 
     def _request_call(self, elements: list[Element]) -> None:
         """Make one call for all ``elements`` as soon as the limit allows it."""
-        self._line.append(elements)
-        self._start_calls()
+        if elements:
+            self._lanes.add(elements)
 
-    def _start_calls(self) -> None:
-        if self._starting:
-            return  # called by an element that ended while the while loop below started it
-        self._starting = True
-        while self._line and self._turn is None:
-            wait_s = self._limit.wait_s(self._loop.time())
-            if wait_s is None:
-                break
-            if wait_s > 0:
-                self._turn = self._later(wait_s, self._on_turn)
-            else:
-                self._start_call(self._line.popleft())
-        self._starting = False
-
-    def _on_turn(self) -> None:
-        self._turn = None
-        self._start_calls()
-
-    def _start_call(self, elements: list[Element]) -> None:
+    def start_call(self, elements: Sequence[Element]) -> None:
+        """Start a call that has passed its limits, for elements that are not done."""
+        self._begin_attempts(elements)
         if self._options.batch_size is None:
             (element,) = elements
-            if not element.done:
-                self._begin_attempts(elements)
-                self.runner.call(element.id, element.attempt, element.row)
-        elif elements := _undecided(elements):
-            self._begin_attempts(elements)
+            self.runner.call(element.id, element.attempt, element.row)
+        else:
             self.runner.group(
                 [element.id for element in elements],
                 [element.attempt for element in elements],
                 [element.row for element in elements],
             )
 
-    def _pause(self, delay_s: float) -> None:
-        self._limit.pause(self._loop.time() + delay_s)
+    def _pause(self, element: Element, delay_s: float) -> None:
+        self._lanes.pause(element.values, delay_s)
 
-    def _begin_attempts(self, elements: list[Element]) -> None:
+    def _begin_attempts(self, elements: Sequence[Element]) -> None:
         call = _Call(len(elements))
-        self._limit.begin(self._loop.time())
         for element in elements:
             element.call = call
         self._note_attempts(*elements)
@@ -225,22 +221,23 @@ class AsyncOperator(Attempts[Element]):
         if call is not None:
             call.left -= 1
             if not call.left:
-                self._limit.end()
+                self._lanes.end(element.values)
 
     def _attempt_failed(self, element: Element, failure: Failure) -> None:
         super()._attempt_failed(element, failure)
-        self._start_calls()
+        self._lanes.serve()
 
     def _retry(self, element: Element) -> None:
         super()._retry(element)
         self._send_if_none_comes()
 
     def _ended(self, element: Element) -> None:
+        self._lanes.leave(element)
         if not self._options.ordered:
             self._emit(element)
         while self._order and self._order[0].done:
             self._emit(self._order.popleft())
-        self._start_calls()
+        self._lanes.serve()
 
 
 def _undecided(elements: list[Element]) -> list[Element]:

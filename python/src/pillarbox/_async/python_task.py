@@ -26,6 +26,7 @@ from .calls import CallSite
 from .command import Command, Shipped
 from .event_loop import abandon_tasks, new_event_loop, stopped_loop
 from .failed_calls import FailedCalls
+from .limit_keys import LimitKeys
 from .options import BLOCKED_LOOP_MS, AsyncOptions
 from .python_operator import AsyncOperator
 from .python_output import OutputBuffer, OutputBuilder
@@ -63,6 +64,7 @@ def run_task(
     shipped: Shipped,
     options: AsyncOptions,
     input_columns: list[int],
+    keys: LimitKeys,
     names: list[str],
     scope: CallScope,
     values: Values,
@@ -82,7 +84,7 @@ def run_task(
     except WorkerFailed as problem:
         raise report_of(problem, f"async_io({options.name})").to_raise() from None
     prefix = scope.prefix(first.column(first.num_columns - 1)[0].as_py())
-    task = PythonTask(command, options, input_columns, names, prefix)
+    task = PythonTask(command, options, input_columns, keys, names, prefix)
     yield from task.run(chain((first,), batches))
     told.add(task.told)
 
@@ -95,6 +97,7 @@ class PythonTask:
         command: Command,
         options: AsyncOptions,
         input_columns: list[int],
+        keys: LimitKeys,
         names: list[str],
         prefix: str,
         blocked_ms: int = BLOCKED_LOOP_MS,
@@ -102,6 +105,7 @@ class PythonTask:
         self._command = command
         self._options = options
         self._input_columns = input_columns
+        self._keys = keys
         self._names = names
         self._prefix = prefix
         self._blocked_ms = blocked_ms
@@ -203,6 +207,7 @@ class PythonTask:
             want_input=lambda: self._notify("want"),
             finished=finished,
             exited=self._fail,
+            keys=self._keys,
         )
         self._operator.failed_calls = self._failed_calls
         self._runner = CallRunner(

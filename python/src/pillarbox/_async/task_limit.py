@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..limits import Limit
 
@@ -19,6 +19,7 @@ class TaskLimit:
         self._interval_s = max((one._interval_s for one in limits), default=0.0)
         self._calls = 0
         self._next_s = 0.0
+        self.waiters: list[Callable[[], None]] = []  # called once, when a call has ended
 
     def wait_s(self, now_s: float) -> float | None:
         """Return the wait until a call may begin; None if another call must end first."""

@@ -210,6 +210,7 @@ WORDS: dict[str, dict[str, str]] = {
             "per_second, per_minute, per_hour or per_day": "rate rate_limit max_rate period",
             "per_second": "requests_per_second qps",
             "per_minute": "rpm",
+            "key, the name of a column": "by per_key partition_key group_by",
         }
     ),
     "Budget": _words(

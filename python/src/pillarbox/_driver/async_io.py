@@ -120,7 +120,7 @@ def async_io(
     capacity: the number of rows in flight in one task, with those that wait for their turn; with a
         :class:`Ticketed` the number of calls at a time.
     limit: the number of calls that the service may see, as a :class:`Limit` or several. One with
-        scope="key" and one other hold together. Engine "python" keeps scope="task" only.
+        scope="key" and others hold together. Engine "python" keeps scope="task" only.
     budget: when to stop calling, a :class:`Budget`. Engine "jvm" only.
     usage: the units in which calls report what they use, such as "tokens", with
         ``current_call().report_usage``. Each has a metric.
@@ -194,6 +194,7 @@ def _plan(
     output = output_schema(schema, added, options.added_columns(schema.names), sensitive)
     check_call_key(options, schema, inputs, df.isStreaming, sensitive)
     by = key_columns(schema, options.by, sensitive)
+    key_columns(schema, options.keys_of_limits, sensitive, "limit.key")
     door = _door_to_jvm(df, function, engine)
     identity = identify(df, options.name, columns, options.inputs)
     check_kind(function, options, resource)

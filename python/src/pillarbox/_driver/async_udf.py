@@ -177,6 +177,9 @@ def async_udf(
         journal=kept,
     )
     check_retry_on(options_of_calls.retry, on_jvm=False)
+    for key in options_of_calls.keys_of_limits:
+        condition = "for a function of values, which has no columns"
+        raise needs_other("limit.key", key, condition, "Leave it out, or use pb.async_io.")
     for limit_of_calls in options_of_calls.limits:
         if isinstance(limit_of_calls.estimate, str):
             advice = (

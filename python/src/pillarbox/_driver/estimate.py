@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._async.ticketed import Ticketed
 from .._base.checks import check, check_count, check_frame, needs_other
+from .._keyed.input_columns import quoted
 from ..limits import Limit, as_limits
 from ..options import ErrorColumn, as_batch_size, as_journal, as_on_error
 from .async_io import async_io
@@ -53,7 +54,8 @@ def estimate(
 
     ``duration_s`` is the longest of what each limit needs for so many calls, and of what
     ``capacity`` in as many tasks as run at a time needs for calls that take as long as those of the
-    sample. A limit with scope="executor" counts once, and one with scope="key" not at all. A table
+    sample. A limit with scope="executor" counts once, and one with scope="key" not at all. One with
+    a ``key`` counts for the value that has most rows, which takes a job that counts them. A table
     with many equal rows costs less with ``journal`` or ``share_calls`` than it says.
 
     The bounds are those of a mean by the normal distribution, with the correction for a finite
@@ -79,7 +81,21 @@ def estimate(
     if not count:
         return Estimate(0, 0, 0.0, 0, {}, 0.0, {"calls": (0, 0)})
     calls, units = _called(df, function, count, options)
-    return _Whole(rows, tasks, count, calls, units, options).estimate()
+    shares = {key: _largest(df, key) / rows for key in _keys(options)}
+    return _Whole(rows, tasks, count, calls, units, options, shares).estimate()
+
+
+def _keys(options: dict[str, Any]) -> set[str]:
+    limits = as_limits(options.get("limit"))
+    return {limit.key for limit in limits if limit.key is not None}
+
+
+def _largest(df: DataFrame, key: str) -> int:
+    """Return the number of rows of the value that has most."""
+    from pyspark.sql import functions as F
+
+    counts = df.groupBy(quoted(key)).agg(F.count(F.lit(1)).alias("n"))
+    return int(counts.agg(F.max("n")).collect()[0][0])
 
 
 def _counted(df: DataFrame) -> tuple[int, int]:
@@ -135,7 +151,9 @@ class _Whole:
         calls: Sequence[_Called],
         units: Sequence[str],
         options: dict[str, Any],
+        shares: dict[str, float],
     ) -> None:
+        self._shares = shares
         self._rows, self._tasks, self._count = rows, tasks, count
         self._calls, self._units, self._options = calls, units, options
         is_kept = as_journal(options.get("journal")) is not None
@@ -181,8 +199,9 @@ class _Whole:
         at_a_time = float(self._options.get("capacity", 100) * self._tasks)
         times = [0.0]
         for limit in as_limits(self._options.get("limit")):
-            at_a_time = min(at_a_time, self._most(limit))
-            times.append(self._limited_s(limit, sums))
+            share = 1.0 if limit.key is None else self._shares[limit.key]
+            at_a_time = min(at_a_time, self._most(limit) / share)
+            times.append(self._limited_s(limit, sums) * share)
         return max(*times, called * call_s / at_a_time)
 
     def _most(self, limit: Limit) -> float:

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 def key_columns(
-    schema: StructType, names: Sequence[str], case_sensitive: bool
+    schema: StructType, names: Sequence[str], case_sensitive: bool, option: str = "by"
 ) -> list[StructField]:
-    """Return the columns of ``by``. Raises ``InvalidOption`` and ``InvalidSchema``."""
-    keys = [find_column(schema, name, "by", case_sensitive) for name in names]
+    """Return the columns of keys. Raises ``InvalidOption`` and ``InvalidSchema``."""
+    keys = [find_column(schema, name, option, case_sensitive) for name in names]
     for key in keys:
-        check_type(key.dataType, key.name, "by")
-        check_comparable(key, "by")
+        check_type(key.dataType, key.name, option)
+        check_comparable(key, option)
     return keys
 
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
-from .._arrow.schema import check_type, positions
+from .._arrow.schema import check_type, is_case_sensitive, positions
 from .._async.command import Command, Shipped
 from .._async.guarded import Guarded
+from .._async.limit_keys import LimitKeys
 from .._async.options import AsyncOptions
 from .._async.python_task import CallScope, run_task
 from .._async.told import ToldByTasks
@@ -61,7 +62,8 @@ def async_io_in_python(
 
     # mapInArrow looks columns up by name, which fails for names that come twice or have dots.
     made = _numbered(output)
-    asked = partial(run_task, shipped, options, columns, made.names, scope, values, told)
+    keys = LimitKeys.of(df.schema, options.keys_of_limits, is_case_sensitive(df.sparkSession))
+    asked = partial(run_task, shipped, options, columns, keys, made.names, scope, values, told)
     task = Guarded(asked, f"async_io({options.name})")
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

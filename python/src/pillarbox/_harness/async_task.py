@@ -18,6 +18,7 @@ from pyspark.sql import types as t
 from .._arrow.rows import RowReader
 from .._async.calls import CURRENT, CallSite
 from .._async.command import Command
+from .._async.limit_keys import LimitKeys
 from .._async.options import AsyncOptions
 from .._async.python_operator import AsyncOperator, Element
 from .._async.python_output import OutputBuilder
@@ -36,12 +37,13 @@ _STOP_LIMIT_S = 2.0
 @dataclass(frozen=True)
 class AsyncPlan:
     """A checked ``async_io``: ``schema`` are the columns of its rows, ``inputs`` the positions of
-    those that the function sees, ``output`` the columns that come out."""
+    those that the function sees, ``keys`` those of limits, ``output`` the columns that come out."""
 
     command: Command
     options: AsyncOptions
     schema: t.StructType
     inputs: list[int]
+    keys: LimitKeys
     output: t.StructType
 
     @property
@@ -118,6 +120,7 @@ class _Task:
             want_input=self._want,
             finished=self._end,
             exited=self._fail,
+            keys=plan.keys,
         )
         self._runner = CallRunner(
             dataclasses.replace(command, function=self._noting(command)),

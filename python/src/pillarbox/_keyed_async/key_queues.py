@@ -208,7 +208,7 @@ class KeyQueues(Attempts[RowCall]):
         is_current = one is not None and one.attempt == running.attempts[0]
         return one if one is not None and is_current and one.asks and one.has_begun else None
 
-    def _pause(self, delay_s: float) -> None:
+    def _pause(self, call: RowCall, delay_s: float) -> None:
         if self._permits is not None:
             self._permits.pause(delay_s)
 

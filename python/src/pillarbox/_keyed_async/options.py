@@ -62,9 +62,9 @@ def _limits(given: object) -> tuple[Limit, ...]:
         condition = "in process_keyed_async, which calls for one row of a key at a time"
         raise needs_other("limit.scope", "key", condition, "Leave this limit out.")
     for limit in limits:
-        if (key := getattr(limit, "key", None)) is not None:
+        if limit.key is not None:
             advice = "Leave key out, or use pb.async_io before or after it."
-            raise needs_other("limit.key", key, "in process_keyed_async", advice)
+            raise needs_other("limit.key", limit.key, "in process_keyed_async", advice)
     return limits
 
 

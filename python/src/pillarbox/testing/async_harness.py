@@ -11,6 +11,7 @@ from .._arrow.schema import as_nullable, check_type, output_schema, positions, s
 from .._async.command import Command
 from .._async.function import AsyncFunction
 from .._async.given import check_kind, given_options
+from .._async.limit_keys import LimitKeys
 from .._async.options import (
     AsyncOptions,
     Engine,
@@ -24,6 +25,7 @@ from .._base.functions import JvmFunction
 from .._base.unknown_options import answers_unknown
 from .._harness.async_task import AsyncPlan, run_task
 from .._harness.harness import columns_of
+from .._keyed.input_columns import check_comparable
 from .._keyed.output import row_acceptor
 from ..errors import error
 
@@ -63,7 +65,8 @@ class AsyncHarness:
     schema: the columns of the rows, as DDL, a StructType or a class (see :func:`async_io`).
     returns, inputs, explode, batch_size, ordered, capacity, usage, timeout, retry, on_error,
         call_column, resource, name: as in :func:`async_io`.
-    limit: as in :func:`async_io`; all scopes are that of one run. No scope="key", no ``adaptive``.
+    limit: as in :func:`async_io`, with ``key``; all scopes are that of one run. No scope="key", no
+        ``adaptive``.
     carry_over: has no effect, as on a batch DataFrame.
     budget, by, call_key, share_calls, journal: refused; only Spark has what they need.
     engine: with "python" the options are refused that this engine refuses.
@@ -138,6 +141,9 @@ def _planned(
     schema: StructType,
     returns: StructType,
 ) -> AsyncPlan:
+    keys = LimitKeys.of(schema, options.keys_of_limits, case_sensitive=False)
+    for key in keys.columns.fields:
+        check_comparable(key, "limit.key")
     for place, columns in (("the input", schema), ("returns", returns)):
         for column in columns.fields:
             check_type(column.dataType, column.name, place)
@@ -148,5 +154,6 @@ def _planned(
         options,
         schema,
         positions(schema, options.inputs, inputs),
+        keys,
         output_schema(schema, added, options.added_columns(schema.names), case_sensitive=False),
     )

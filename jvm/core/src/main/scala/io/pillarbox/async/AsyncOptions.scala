@@ -25,6 +25,8 @@ import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy, Failu
  * @param keyed set if the elements have keys: the order holds within a key, and calls of a key may be limited
  * @param totalTimeoutMs the time for an element with all its attempts and the waits between them; 0 for none
  * @param attemptTimeoutMs the time for one attempt, whose failure may be retried; 0 for none
+ * @param valueGates limits of which some hold for each value of a key by itself; then they are all, and there
+ *   is no `gate`
  * @param charges what a call of these inputs is charged with before it begins, in each limit of the gate,
  *   which is then one of several; what it throws is the failure of the call. Mailbox thread
  * @param batching gathers elements if the function is a [[BatchAsyncFunction]] that is to be called with many
@@ -52,6 +54,7 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
     retry: AsyncRetryStrategy[OUT] = AsyncRetryStrategies.noRetry[OUT],
     onFailure: FailurePolicy[IN, OUT] = FailurePolicy.failTask[IN, OUT],
     gate: CallGate = CallGate.Unlimited,
+    valueGates: Option[ValueGates[IN]] = None,
     charges: Option[util.List[IN] => Array[Double]] = None,
     lookAhead: Int = 0,
     batching: Option[Batching] = None,
@@ -72,10 +75,18 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
     callKey.isDefined || (journal.isEmpty && !shareCalls && ticketing.isEmpty),
     "A journal, tickets, and calls that are shared, need a key of each call"
   )
+  require(
+    valueGates.isEmpty || ((gate eq CallGate.Unlimited) && batching.isEmpty),
+    "Limits that have a key are all limits of the operator, and a batch has no one value of the key"
+  )
+  require(
+    valueGates.isEmpty || ticketing.isEmpty,
+    "The elements of a ticket have no one value of the key of a limit"
+  )
   require(capacity > 0, s"The capacity must be positive, not $capacity")
   require(lookAhead >= 0, s"The look-ahead must not be negative, but is $lookAhead")
   require(
-    lookAhead == 0 || (gate eq CallGate.Unlimited),
+    lookAhead == 0 || !isLimited,
     "There is no look-ahead behind a gate: a call that is given ahead would start without its permit"
   )
   require(
@@ -113,9 +124,15 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
   /** The number of elements that may be taken in and not yet emitted, beside `roomForKeys`. */
   def room: Int = if (maxWaiting > 0) maxWaiting else capacity + lookAhead
 
-  /** The number of elements that may wait until a call of their key may begin. */
+  /** True if calls need permits. */
+  def isLimited: Boolean = (gate ne CallGate.Unlimited) || valueGates.isDefined
+
+  /** The number of elements that may wait until a call of their key may begin, or until its limit allows it. */
   def roomForKeys: Int =
-    if (keyed.exists(_.callsPerKey > 0)) math.max(capacity, AsyncOptions.LeastRoomForKeys) else 0
+    (if (keyed.exists(_.callsPerKey > 0)) roomOfTurn else 0) + (if (valueGates.isDefined) roomOfTurn else 0)
+
+  /** The number of those that may wait for one of the two. */
+  private[async] def roomOfTurn: Int = math.max(capacity, AsyncOptions.LeastRoomForKeys)
 }
 
 /**
@@ -127,6 +144,25 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
  */
 private[pillarbox] final case class Keyed[IN](keyOf: IN => AnyRef, callsPerKey: Int) {
   require(callsPerKey >= 0, s"The calls a key must be positive, or 0 for no limit, not $callsPerKey")
+}
+
+/**
+ * All limits of an operator, of which some hold for each value of a key by itself. Calls that wait for such a
+ * limit stand outside of the capacity, up to [[AsyncOptions.roomForKeys]]. Mailbox thread.
+ */
+private[pillarbox] trait ValueGates[IN] {
+
+  /** Returns the values of an input that choose its limits; equal values are equal objects. */
+  def valueOf(input: IN): AnyRef
+
+  /** Returns the limits of calls with these values, to be closed when there is none any more. */
+  def open(value: AnyRef): ValueGate
+}
+
+/** The limits of calls with certain values of a key. Closed when all permits have been given back. */
+private[pillarbox] trait ValueGate extends AutoCloseable {
+  def gate: CallGate
+  override def close(): Unit
 }
 
 private[pillarbox] object AsyncOptions {

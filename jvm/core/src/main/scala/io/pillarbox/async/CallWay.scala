@@ -4,7 +4,6 @@ import java.util
 
 import io.pillarbox.api.AsyncFunction
 import io.pillarbox.async.budget.BudgetExceededException
-import io.pillarbox.async.gate.CallGate
 import io.pillarbox.async.retry.{AsyncRetryStrategies, FailedCall}
 import io.pillarbox.mailbox.{MailboxExecutor, ProcessingTimeService}
 
@@ -51,26 +50,29 @@ private[async] final class CallWay[IN, OUT](
   private val ticketing = options.ticketing.orNull
   private val accounted = options.accounted.orNull
   private val keyTurn =
-    options.keyed.filter(_.callsPerKey > 0).map(new KeyTurn[IN, OUT](_, options.roomForKeys)).orNull
+    options.keyed.filter(_.callsPerKey > 0).map(new KeyTurn[IN, OUT](_, options.roomOfTurn)).orNull
+  private[async] val place = new Place(this)
+  private val limits = if (options.isLimited) new Limits(this) else null
+  private val laneTurn =
+    options.valueGates.map(new LaneTurn[IN, OUT](this, _, limits, options.roomOfTurn)).orNull
   private val attempts = new Attempts(this)
   private val stages: Array[Stage[IN, OUT]] = Array(
     when(journal ne null)(new Answered(this, journal)),
     when(options.shareCalls)(new Shared(this)),
     when(keyTurn ne null)(keyTurn),
+    when(laneTurn ne null)(laneTurn),
     // An answer may have come while the call waited for others of its key.
-    when((journal ne null) && (keyTurn ne null))(new Answered(this, journal)),
+    when((journal ne null) && options.roomForKeys > 0)(new Answered(this, journal)),
     when(journal ne null)(new Kept(journal)),
-    Some(new Place(this)),
+    Some(place),
     // A pause of a limit is no attempt, so it needs no retry of the user's.
-    when((options.retry ne AsyncRetryStrategies.noRetry[OUT]) || (options.gate ne CallGate.Unlimited))(
-      new Retries(this)
-    ),
+    when((options.retry ne AsyncRetryStrategies.noRetry[OUT]) || options.isLimited)(new Retries(this)),
     // Before the budget, which has charged for them, and behind it, since what is out is in flight for it.
     when(ticketing ne null)(new KnownTickets(ticketing.journal)),
     when(budget ne null)(new Budgets(this, budget)),
     when(ticketing ne null)(new Tickets(this, ticketing)),
     options.batching.map(new Batches(this, _)),
-    when(options.gate ne CallGate.Unlimited)(new Limits(this)),
+    when(limits ne null)(limits),
     Some(attempts)
   ).flatten
   stages.zip(stages.drop(1)).foreach { case (stage, next) => stage.goesOnTo(next) }
@@ -88,8 +90,9 @@ private[async] final class CallWay[IN, OUT](
     first.enter(call)
   }
 
-  /** The number of elements that wait for others of their key; they don't count into the capacity. */
-  def waitingForKey: Int = if (keyTurn eq null) 0 else keyTurn.waiting
+  /** The number of elements that wait for their key or its limit; they don't count into the capacity. */
+  def waitingForKey: Int =
+    (if (keyTurn eq null) 0 else keyTurn.waiting) + (if (laneTurn eq null) 0 else laneTurn.waiting)
 
   /** True if another element may be taken in. */
   def hasRoom: Boolean = !stages.exists(_.isFull)

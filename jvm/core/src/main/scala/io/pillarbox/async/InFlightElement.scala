@@ -30,12 +30,16 @@ private[async] sealed class InFlightElement[IN, OUT](
 
   /**
    * The parts that it holds of stages, or null: the key of its call, the call that it shares with others, the
-   * queue of its key, and a permit until an attempt takes that over.
+   * queue of its key, the value whose limits hold for it, and a permit until an attempt takes that over.
    */
   var key: CallKey = _
   var share: SharedCall[IN, OUT] = _
   var line: KeyLine[IN, OUT] = _
+  var value: LaneValue[IN, OUT] = _
   var permit: Permit = _
+
+  /** True if it waits for a permit without a place. */
+  var isOutside: Boolean = false
 
   /** The amounts that its limits charge before it begins, or null. */
   var charges: Array[Double] = _

@@ -1,32 +1,24 @@
 package io.pillarbox.async
 
 import java.util
-import java.util.concurrent.RejectedExecutionException
-import java.util.concurrent.atomic.AtomicInteger
 
 import scala.util.control.NonFatal
 
-import io.pillarbox.async.gate.{CallWaiter, Permit}
+import io.pillarbox.async.gate.Permit
 
 /**
- * Lets calls wait for a permit of a gate, in order. It has one waiter at the gate however many calls wait,
- * and none if none does. Mailbox thread only, except the waiter, which runs on any thread.
+ * Lets calls wait for the permits of their limits: all in one [[Lane]], or, if a limit has a key, in one for
+ * each of its values. Mailbox thread only.
  */
 private[async] final class Limits[IN, OUT](way: CallWay[IN, OUT]) extends Stage[IN, OUT] {
-  import Limits._
-
-  private val gate = way.options.gate
   private val charges = way.options.charges.orNull
-  private val line = new util.ArrayDeque[InFlightElement[IN, OUT]]
-  private val ticket = new Ticket
+  private val common =
+    if (way.options.valueGates.isEmpty) new Lane[IN, OUT](way, this, way.options.gate, null) else null
+  private var waitingLanes = 0
 
-  override def enter(call: Call): Unit = if (isCharged(call)) {
-    if (ticket.get == Idle && ticket.acquire(call)) start(call)
-    else {
-      line.addLast(call)
-      way.metrics.limitWait.markStart()
-    }
-  }
+  override def enter(call: Call): Unit = if (isCharged(call)) laneOf(call).enter(call)
+
+  private def laneOf(call: Call): Lane[IN, OUT] = if (common ne null) common else call.value.lane
 
   /** Says what the call is to be charged with. One that can't be is answered with the reason. */
   private def isCharged(call: Call): Boolean = (charges eq null) || {
@@ -71,14 +63,22 @@ private[async] final class Limits[IN, OUT](way: CallWay[IN, OUT]) extends Stage[
     case one => util.Collections.singletonList(one)
   }
 
-  private def start(call: Call): Unit = {
-    call.permit = ticket.taken()
+  /** Sends a call on that has its permit. */
+  def start(call: Call, permit: Permit): Unit = {
+    call.permit = permit
     goOn(call)
   }
 
-  /** Leaves the queue of the gate with the last wanted call, so that no permit is spent on nothing. */
-  override def withdraw(call: Call): Unit =
-    if (!dropGone() && ticket.get == InLine && gate.cancel(ticket)) ticket.set(Idle)
+  /** Tells that calls begin or cease to wait in a lane. */
+  def laneWaits(begins: Boolean): Unit = {
+    waitingLanes += (if (begins) 1 else -1)
+    if (waitingLanes > 0) way.metrics.limitWait.markStart() else way.metrics.limitWait.markEnd()
+  }
+
+  /** Takes a call that has a place again. */
+  override def due(call: Call): Unit = laneOf(call).placed(call)
+
+  override def withdraw(call: Call): Unit = laneOf(call).withdraw(call)
 
   /** Releases the permit if no attempt has taken it over. */
   override def left(call: Call): Unit = if (call.permit ne null) {
@@ -87,76 +87,5 @@ private[async] final class Limits[IN, OUT](way: CallWay[IN, OUT]) extends Stage[
     permit.unused()
   }
 
-  private def advance(): Unit =
-    while (dropGone() && ticket.get == Idle && ticket.acquire(line.peekFirst())) start(line.pollFirst())
-
-  /** Drops unwanted calls from the head; true if a call is left. */
-  private def dropGone(): Boolean = {
-    while (!line.isEmpty && !line.peekFirst().isWanted) line.pollFirst()
-    if (line.isEmpty) way.metrics.limitWait.markEnd()
-    !line.isEmpty
-  }
-
-  /**
-   * Starts the first call, unless a pause has begun since the permit was granted, or it was granted for one
-   * that is gone and is charged otherwise.
-   */
-  private def onGranted(): Unit = if (ticket.compareAndSet(Granted, Idle)) {
-    way.metrics.limitWait.lap()
-    val fits = dropGone() && gate.mayBegin && ((charges eq null) || ticket.isFor(line.peekFirst()))
-    if (fits) start(line.pollFirst()) else ticket.taken().unused()
-    advance()
-  }
-
-  /** Leaves the queue of the gate, and releases a permit that was granted and not used. */
-  override def close(): Unit = {
-    line.clear()
-    way.metrics.limitWait.markEnd()
-    val state = ticket.getAndSet(Closed)
-    if (state == Granted) ticket.taken().unused()
-    // If `cancel` fails, a permit is on its way to the ticket, which finds the stage closed and releases it.
-    else if (state == InLine) gate.cancel(ticket): Unit
-  }
-
-  /** The waiter at the gate. Its state tells who owns a permit that arrives; `Closed` releases it at once. */
-  private final class Ticket extends AtomicInteger(Idle) with CallWaiter {
-    @volatile override var permit: Permit = _
-    private var wanted: Call = _
-
-    override def estimate(limit: Int): Double = wanted.charges(limit)
-
-    def isFor(call: Call): Boolean = wanted eq call
-
-    /** The permit that was granted. */
-    def taken(): Permit = {
-      val own = permit
-      permit = null
-      if (own eq null) gate else own
-    }
-
-    def acquire(call: Call): Boolean = {
-      wanted = call
-      set(InLine)
-      val granted = gate.tryAcquire(this)
-      if (granted) set(Idle)
-      granted
-    }
-
-    override def run(): Unit =
-      if (compareAndSet(InLine, Granted)) tell() else taken().unused()
-
-    private def tell(): Unit =
-      try way.executor.execute(() => onGranted(), "an async call has its permit")
-      catch {
-        // The task has ended and `close` gives the permit back.
-        case _: RejectedExecutionException => ()
-      }
-  }
-}
-
-private object Limits {
-  private final val Idle = 0
-  private final val InLine = 1
-  private final val Granted = 2
-  private final val Closed = 3
+  override def close(): Unit = if (common ne null) common.close()
 }

@@ -12,6 +12,8 @@ private[async] final class Place[IN, OUT](way: CallWay[IN, OUT]) extends Stage[I
   private val capacity = way.options.capacity
   private val lookAhead = way.options.lookAhead
   private var places = 0
+  private var without = 0
+  private var isServing = false
   private val line = new util.ArrayDeque[InFlightElement[IN, OUT]]
 
   /** The function if it keeps places, null once it is about to be closed. */
@@ -20,8 +22,11 @@ private[async] final class Place[IN, OUT](way: CallWay[IN, OUT]) extends Stage[I
     case _ => null
   }
 
+  /** The number of calls that have passed and wait for a permit without a place. */
+  def outside: Int = without
+
   override def enter(call: Call): Unit =
-    if (places < capacity) take(call)
+    if (places < capacity && line.isEmpty) take(call)
     else {
       line.addLast(call)
       if (lookAhead > 0) next.ahead(call)
@@ -29,8 +34,47 @@ private[async] final class Place[IN, OUT](way: CallWay[IN, OUT]) extends Stage[I
 
   private def take(call: Call): Unit = {
     places += 1
-    way.metrics.admitted()
-    goOn(call)
+    if (call.isOutside) {
+      comesBack(call)
+      call.at.due(call)
+    } else {
+      way.metrics.admitted()
+      goOn(call)
+    }
+  }
+
+  /**
+   * Lets a call that has passed wait without its place, which others have meanwhile. A mail tells the operator
+   * of the room, since no row leaves with it.
+   */
+  def stepOut(call: Call): Unit = {
+    call.isOutside = true
+    without += 1
+    places -= 1
+    serve()
+    way.inbox.runSoon()
+  }
+
+  /** Gives it a place again, if there is one. Else it waits for one, and is told when it is `due`. */
+  def stepIn(call: Call): Boolean = {
+    val fits = places < capacity && line.isEmpty
+    if (fits) {
+      places += 1
+      comesBack(call)
+    } else line.addLast(call)
+    fits
+  }
+
+  private def comesBack(call: Call): Unit = {
+    call.isOutside = false
+    without -= 1
+  }
+
+  /** A call that is let go may leave its place at once: a loop, not a recursion as deep as the line. */
+  private def serve(): Unit = if (!isServing) {
+    isServing = true
+    try while (places < capacity && !line.isEmpty) take(line.pollFirst())
+    finally isServing = false
   }
 
   /** Takes a call that was answered while it waits here: it could not even be handed over. */
@@ -45,10 +89,13 @@ private[async] final class Place[IN, OUT](way: CallWay[IN, OUT]) extends Stage[I
   }
 
   override def left(call: Call): Unit = {
-    places -= 1
+    if (call.isOutside) {
+      comesBack(call)
+      line.remove(call): Unit
+    } else places -= 1
     way.metrics.finished()
     tellUnanswered(call)
-    while (places < capacity && !line.isEmpty) take(line.pollFirst())
+    serve()
   }
 
   /** Tells a function with places of its own about the end of a call that it has not answered. */

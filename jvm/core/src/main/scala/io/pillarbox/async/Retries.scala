@@ -5,7 +5,6 @@ import java.util.concurrent.ThreadLocalRandom
 import scala.util.control.NonFatal
 
 import io.pillarbox.api.{NotRetryable, RetryAfter}
-import io.pillarbox.async.gate.CallGate
 import io.pillarbox.async.retry.FutureWrappers
 
 /** Sends a call on again, after a delay, if an attempt has failed. It waits here. Mailbox thread only. */
@@ -13,7 +12,6 @@ private[async] final class Retries[IN, OUT](way: CallWay[IN, OUT]) extends Stage
   import Retries._
 
   private val retry = way.options.retry
-  private val hasGate = way.options.gate ne CallGate.Unlimited
   private var waiting = 0
 
   override def enter(call: Call): Unit = goOn(call)
@@ -30,7 +28,7 @@ private[async] final class Retries[IN, OUT](way: CallWay[IN, OUT]) extends Stage
 
   private def retries(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
     val cause = FutureWrappers.unwrapped(attempt.error)
-    val isPause = hasGate && Retries.pausesAll(cause)
+    val isPause = way.options.isLimited && Retries.pausesAll(cause)
     if (isPause) call.pauses += 1
     val isWorthIt = isPause || (retry.canRetry(call.attempts - call.pauses) &&
       !cause.isInstanceOf[NotRetryable] && retry.retryOnException(cause))

@@ -30,13 +30,46 @@ class DriverLedgersSuite extends AnyFunSuite {
     val use = AmountUse(Double.NaN, Seq(7L -> 1.5, -3L -> 2.0), 0.25, 8.0, 4L, Some(Told(0.5, 9L)))
     val report = LeaseReport(3L, 2L, 1, 1, isWaiting = true, 5, -1L, 6L, use)
     val terms = LeaseTerms(4, adaptive = true, most = 0.5, intervalNanos = 60L)
-    val (readTerms, read) = LeaseLedgers.readReport(LeaseLedgers.write(terms, report))
+    val (readTerms, read) = LeaseMessages.readReport(LeaseMessages.write(terms, report))
     assert(readTerms == terms && read.toString == report.toString)
     val grant = LeaseGrant(2, 3L, 4L, AmountGrant(1.5, -5L, 6L, 7.5))
-    assert(LeaseLedgers.readGrant(LeaseLedgers.write(grant)) == grant)
+    assert(LeaseMessages.readGrant(LeaseMessages.write(grant)) == grant)
     val calls = LeaseTerms(4)
     val plain = report.copy(use = AmountUse.NoRate)
-    assert(LeaseLedgers.readReport(LeaseLedgers.write(calls, plain)) == ((calls, plain)))
+    assert(LeaseMessages.readReport(LeaseMessages.write(calls, plain)) == ((calls, plain)))
+  }
+
+  test("reports on values of a key travel in one message, and their answers") {
+    val use = AmountUse(2.0, Seq(7L -> 1.5), 0.25, 8.0, 4L, None)
+    val report = LeaseReport(3L, 2L, 1, 1, isWaiting = true, 5, -1L, 6L, use)
+    for (terms <- Seq(LeaseTerms(4, most = 0.5, intervalNanos = 60L), LeaseTerms(4))) {
+      val own = if (terms.hasRate) report else report.copy(use = AmountUse.NoRate)
+      val reports = Seq(
+        ValueReport(LimitValue(-1L, 5L), 9L, own),
+        ValueReport(LimitValue(Long.MaxValue, 0L), 1L, own.copy(number = 8L))
+      )
+      val message = LeaseMessages.write(terms, reports)
+      assert(LeaseMessages.isOfValues(message) && LeaseMessages.readReports(message) == ((terms, reports)))
+      assert(!LeaseMessages.isOfValues(LeaseMessages.write(terms, own)))
+    }
+    val grant = LeaseGrant(2, 3L, 4L, AmountGrant(1.5, -5L, 6L, 7.5))
+    val grants = ValueGrants(17L, Seq(Some(grant), None, Some(grant.copy(permits = 0))))
+    assert(LeaseMessages.readGrants(LeaseMessages.write(grants)) == grants)
+  }
+
+  test("each value of a key has a ledger, and a name is in use while one of them counts") {
+    val terms = LeaseTerms(0, most = 10, intervalNanos = TimeUnit.HOURS.toNanos(1))
+    val ledgers = newLedgers
+    def lend(value: Long) = {
+      val grants = ledgers.lend("q", terms, "a", Seq(ValueReport(LimitValue(0, value), value, waiting())))
+      grants.grants.head.get.amount.amount
+    }
+    assert((1L to 500L).map(lend).forall(_ > 0) && ledgers.size == 500)
+    assert(ledgers.isInUse("q") && !ledgers.isInUse("other"))
+    minutes += 62
+    assert(!ledgers.isInUse("q"))
+    ledgers.lend("other", terms, "a", Seq(ValueReport(LimitValue(0, 1), 1, waiting())))
+    assert(ledgers.size == 1)
   }
 
   test("a pause is kept until it is over") {

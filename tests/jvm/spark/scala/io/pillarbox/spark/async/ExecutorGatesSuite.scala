@@ -4,6 +4,7 @@ import java.util.concurrent.TimeUnit
 
 import io.pillarbox.api.{AsyncTimeoutException, RetryAfter}
 import io.pillarbox.async.gate.CallGate
+import io.pillarbox.async.lease.LimitValue
 import org.scalatest.funsuite.AnyFunSuite
 
 class ExecutorGatesSuite extends AnyFunSuite {
@@ -145,6 +146,76 @@ class ExecutorGatesSuite extends AnyFunSuite {
     val other = tokens.copy(estimate = Some(5.0))
     gates.hold(Seq("a/tokens"), Seq(other), Seq("tokens"))
     assert(gates.size == 2, "an estimate is an operator's own, and the limit is the same")
+  }
+
+  private val tenant = calls(2).copy(key = Some("tenant"))
+
+  private def open(held: HeldGate, value: Long) = held.open(Seq(LimitValue(0, value)))
+
+  private def taken(gate: CallGate): Int =
+    Iterator.continually(gate.tryAcquire(() => ())).takeWhile(identity).size
+
+  test("each value of a key has its gate, which tasks share while they have calls of it") {
+    val gates = newGates()
+    val (one, other) = (hold(gates, "a", tenant), hold(gates, "a", tenant))
+    assert(one.gate eq CallGate.Unlimited)
+    val (first, second, third) = (open(one, 1), open(other, 1), open(one, 2))
+    assert((first.gate eq second.gate) && (first.gate ne third.gate) && gates.size == 2)
+    assert(taken(first.gate) == 2 && taken(third.gate) == 2)
+    (1 to 2).foreach(_ => first.gate.release())
+    first.close()
+    assert(gates.size == 2)
+    second.close()
+    assert(gates.size == 1)
+    other.close()
+    one.close()
+    assert(gates.size == 0, "a task that ends closes its values")
+  }
+
+  test("100,000 values one after another leave none, and of a rate those that still count") {
+    val gates = newGates()
+    val (concurrency, rate) = (hold(gates, "a", tenant), hold(gates, "b", perMinute.copy(key = Some("k"))))
+    for (value <- 1L to 100000L) {
+      open(concurrency, value).close()
+      if (value % 100 == 0) open(rate, value).close()
+      if (value % 10000 == 0) minutes += 1
+    }
+    assert(gates.size <= 200)
+    minutes += 2
+    assert(gates.size == 0)
+  }
+
+  test("a value's rate is kept while it counts, and then made anew") {
+    val gates = newGates()
+    val held = hold(gates, "a", perMinute.copy(key = Some("tenant")))
+    val first = open(held, 1)
+    first.close()
+    val again = open(held, 1)
+    assert(again.gate eq first.gate)
+    again.close()
+    minutes += 2
+    assert(open(held, 1).gate ne first.gate)
+  }
+
+  test("limits with keys and without hold together, also of several keys, and of a task alone") {
+    val gates = newGates()
+    val limits = Seq(
+      calls(3),
+      tenant.copy(scope = LimitScope.Task),
+      calls(2).copy(key = Some("region"), breaker = Some(BreakerSpec(1, 60000)))
+    )
+    def hold() = gates.hold(Seq("a", "a/tenant", "a/region"), limits, Nil)
+    val (one, other) = (hold(), hold())
+    def open(held: HeldGate, tenant: Long, region: Long) =
+      held.open(Seq(LimitValue(0, tenant), LimitValue(0, region)))
+    val values = Seq(open(one, 1, 1), open(one, 1, 2), open(other, 1, 2))
+    assert(values.map(value => taken(value.gate)) == Seq(2, 0, 1))
+    assert(one.limitShare == 1 && other.limitShare == 2)
+    values(0).gate.observe(System.nanoTime(), AsyncTimeoutException.attempt(1, 1))
+    values(0).close()
+    var openings = 0
+    one.takeBreakerCounts((times, _) => openings += times)
+    assert(openings == 1, "a value that was closed counts, too")
   }
 
   private def calls(concurrency: Int) = LimitSpec(Some(concurrency), None, LimitScope.Executor)

@@ -98,12 +98,18 @@ private[pillarbox] object CallGate {
    * Applies several limits.
    *
    * @param gates each with the number of its unit, in which the amounts are reported; `Calls` for calls
+   * @param ofValue those that hold for one value of a key; what the service says is of these, if there are any
    */
-  def ofUnits(gates: Seq[(CallGate, Int)]): CallGate =
+  def ofUnits(gates: Seq[(CallGate, Int)], ofValue: CallGate => Boolean = _ => false): CallGate =
     gates.filterNot(_._1 eq Unlimited) match {
       case Seq() => Unlimited
       case Seq((gate, Calls)) => gate
-      case several => new CompositeGate(several.map(_._1).toArray, several.map(_._2).toArray)
+      case several =>
+        new CompositeGate(
+          several.map(_._1).toArray,
+          several.map(_._2).toArray,
+          several.map(part => ofValue(part._1)).toArray
+        )
     }
 
   /** The unit of limits that count calls. */

@@ -8,8 +8,14 @@ import java.util.concurrent.ConcurrentHashMap
  * so that what it is charged with counts from when it may begin.
  *
  * @param units the number of each gate's unit
+ * @param ofValue true for those that hold for one value of a key. A pause is of these alone, if there are any,
+ *   and what the service says of a unit of those of the unit
  */
-private[async] final class CompositeGate(gates: Array[CallGate], units: Array[Int]) extends CallGate {
+private[async] final class CompositeGate(
+    gates: Array[CallGate],
+    units: Array[Int],
+    ofValue: Array[Boolean]
+) extends CallGate {
   private val waiting: util.Map[Runnable, Passage] = new ConcurrentHashMap
 
   override def tryAcquire(waiter: Runnable): Boolean = {
@@ -30,10 +36,14 @@ private[async] final class CompositeGate(gates: Array[CallGate], units: Array[In
 
   override def observe(startNanos: Long, error: Throwable): Unit = gates.foreach(_.observe(startNanos, error))
 
-  override def told(unit: Int, said: Told): Unit =
-    gates.indices.foreach(i => if (units(i) == unit) gates(i).hear(said))
+  override def told(unit: Int, said: Told): Unit = ownOf(units(_) == unit).foreach(gates(_).hear(said))
 
-  override def pause(nanos: Long): Unit = gates.foreach(_.pause(nanos))
+  override def pause(nanos: Long): Unit = ownOf(_ => true).foreach(gates(_).pause(nanos))
+
+  private def ownOf(isMeant: Int => Boolean): Seq[Int] = {
+    val meant = gates.indices.filter(isMeant)
+    if (meant.exists(ofValue(_))) meant.filter(ofValue(_)) else meant
+  }
 
   override def mayBegin: Boolean = gates.forall(_.mayBegin)
 

@@ -1,6 +1,6 @@
 package io.pillarbox.async.lease
 
-import java.util.concurrent.ThreadLocalRandom
+import java.util.concurrent.{ThreadLocalRandom, TimeUnit}
 
 import scala.collection.mutable
 
@@ -18,6 +18,8 @@ import io.pillarbox.async.gate.{ChargeWindow, Pace}
  * call, those go first that were served longest ago.
  */
 private[lease] final class AmountLedger(terms: LeaseTerms) {
+  import AmountLedger._
+
   private val accounts = mutable.LinkedHashMap.empty[String, Account]
   private val window = new ChargeWindow(terms.most, terms.intervalNanos)
   private val pace =
@@ -26,6 +28,7 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
       terms.tokenNanos,
       window.holdNanos / 32
     )
+  private val keptNanos = 2 * window.holdNanos
   private var reported = 0.0
   private var reports = 0L
   private var served = 0L
@@ -38,7 +41,9 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
 
   /** Takes a report; the lender has made sure that none is taken twice, or out of order. */
   def hear(process: String, report: LeaseReport, now: Long): Unit = {
-    accounts.filterInPlace((_, account) => now - account.heardNanos < 2 * window.holdNanos): Unit
+    accounts.filterInPlace((_, account) =>
+      now - account.heardNanos < (if (account.hasLeft) math.min(LeftNanos, keptNanos) else keptNanos)
+    ): Unit
     val known = if (report.number > 1) report.use else AmountUse.NoRate
     val account = accounts.getOrElseUpdate(process, new Account(known))
     account.hear(report, now)
@@ -46,11 +51,11 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
   }
 
   /**
-   * @param processes the number of those that have a lease
+   * @param reportNanos the time after which it reports again
    * @param isPaused true if nobody may begin
    */
-  def grant(process: String, processes: Int, isPaused: Boolean, now: Long): AmountGrant = {
-    val life = math.max(terms.tokenNanos, 2 * terms.reportNanosOf(processes))
+  def grant(process: String, reportNanos: Long, isPaused: Boolean, now: Long): AmountGrant = {
+    val life = math.max(terms.tokenNanos, 2 * reportNanos)
     val account = accounts(process)
     val amount = if (isPaused || !account.isWaiting) 0.0 else partOf(account, life, now)
     val slot = if (amount > 0) lend(account, amount, now + life, now) else 0L
@@ -63,6 +68,9 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
     pace.charge(amount, now)
     firstSlot + window.charge(amount, until)
   }
+
+  /** True if calls have reported what they use. */
+  def knowsMean: Boolean = reports > 0
 
   private def mean = if (reports > 0) reported / reports.toDouble else Double.NaN
 
@@ -91,6 +99,7 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
   private final class Account(known: AmountUse) {
     var heardNanos = 0L
     var isWaiting = false
+    var hasLeft = false
     var first = 1.0
 
     /** The number of its last grant among all. */
@@ -103,6 +112,7 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
     def hear(report: LeaseReport, now: Long): Unit = {
       heardNanos = now
       isWaiting = report.isWaiting
+      hasLeft = report.leaves
       first = report.use.first
       takeBack(report.use.returned, now)
       if (report.use.reports > ownReports) {
@@ -131,4 +141,10 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
       if (returned.size > 4096) returned.filterInPlace((slot, _) => window.has(slot - firstSlot)): Unit
     }
   }
+}
+
+private object AmountLedger {
+
+  /** Longer than a message is under way: an old report of one that has left must not be taken for news. */
+  private val LeftNanos = TimeUnit.MINUTES.toNanos(5)
 }

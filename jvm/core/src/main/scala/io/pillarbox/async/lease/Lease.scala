@@ -40,8 +40,11 @@ private[pillarbox] object LeaseTerms {
   /** The time after which permits that are not renewed go back. */
   val LeaseNanos: Long = TimeUnit.SECONDS.toNanos(10)
 
+  /** The same for a process that is to report so often. */
+  def leaseNanosOf(reportNanos: Long): Long = math.max(LeaseNanos, 4 * reportNanos)
+
   private val ReportNanos = TimeUnit.MILLISECONDS.toNanos(250)
-  private val PerReport = TimeUnit.MICROSECONDS.toNanos(500)
+  private[lease] val PerReport = TimeUnit.MICROSECONDS.toNanos(500)
   private val ShortestToken = TimeUnit.MILLISECONDS.toNanos(20)
   private val LongestToken = TimeUnit.MILLISECONDS.toNanos(500)
 }
@@ -70,7 +73,11 @@ private[pillarbox] final case class LeaseReport(
     overloadNanos: Long,
     pauseNanos: Long,
     use: AmountUse = AmountUse.NoRate
-)
+) {
+
+  /** True if the process gives back all that it has: no answer under way is applied. */
+  def leaves: Boolean = applied >= number
+}
 
 /**
  * The use of the amounts that a process was given. Sums are those since its beginning, so that a report that

@@ -28,6 +28,13 @@ private[pillarbox] final class LeaseLedger(terms: LeaseTerms) {
   /** The number of permits that processes may have. */
   def charged: Int = holders.valuesIterator.map(_.charge).sum
 
+  /** The number of processes that have a lease, or have had one of late. */
+  def processes: Int = holders.size
+
+  /** True if it knows of the service, or of calls, what a new ledger would not. */
+  def hasLearned: Boolean =
+    (limit != null && limit.now < terms.calls) || (amounts != null && amounts.knowsMean)
+
   /** True if no process has a lease. */
   def isIdle(nowNanos: Long): Boolean = {
     forgetEnded(nowNanos)
@@ -39,22 +46,28 @@ private[pillarbox] final class LeaseLedger(terms: LeaseTerms) {
     isIdle(nowNanos) && (amounts == null || amounts.isFull(nowNanos)) &&
       !(isPaused && nowNanos - pausedUntil < 0)
 
-  /** Answers a report; null if a later one has overtaken it. */
-  def report(process: String, report: LeaseReport, nowNanos: Long): LeaseGrant = {
+  /**
+   * Answers a report; null if a later one has overtaken it.
+   *
+   * @param leastNanos the shortest time after which the process is to report again
+   */
+  def report(process: String, report: LeaseReport, nowNanos: Long, leastNanos: Long = 0L): LeaseGrant = {
     forgetEnded(nowNanos)
     val holder = holders.getOrElseUpdate(process, new Holder)
     if (report.number <= holder.number) null
     else {
-      holder.hear(report, nowNanos)
+      holder.hear(report)
       if (amounts != null) amounts.hear(process, report, nowNanos)
       learn(report, nowNanos)
       if (isPaused && nowNanos - pausedUntil >= 0) isPaused = false
+      val reportNanos = math.max(terms.reportNanosOf(holders.size), leastNanos)
+      holder.has(nowNanos + LeaseTerms.leaseNanosOf(reportNanos))
       val grant = LeaseGrant(
         if (terms.calls > 0) permitsFor(process, holder, nowNanos) else Int.MaxValue,
         if (isPaused) pausedUntil - nowNanos else 0L,
-        terms.reportNanosOf(holders.size),
+        reportNanos,
         if (amounts == null) AmountGrant.NoRate
-        else amounts.grant(process, holders.size, isPaused, nowNanos)
+        else amounts.grant(process, reportNanos, isPaused, nowNanos)
       )
       if (terms.calls > 0) holder.lend(report.number, grant.permits)
       if (grant.permits == 0 && holder.charge == 0 && !report.isWaiting) holders.remove(process)
@@ -63,7 +76,7 @@ private[pillarbox] final class LeaseLedger(terms: LeaseTerms) {
   }
 
   private def forgetEnded(now: Long): Unit =
-    holders.filterInPlace((_, holder) => now - holder.heardNanos < LeaseTerms.LeaseNanos): Unit
+    holders.filterInPlace((_, holder) => now - holder.leaseEnd < 0): Unit
 
   private def learn(report: LeaseReport, now: Long): Unit = {
     if (limit != null) {
@@ -114,15 +127,23 @@ private[pillarbox] final class LeaseLedger(terms: LeaseTerms) {
 
   private final class Holder {
     var number = 0L
-    var heardNanos = 0L
+    private var hasLease = false
+    private var end = 0L
     var inUse = 0
     var isWaiting = false
     private var holds = 0
     private val lent = mutable.ArrayBuffer.empty[(Long, Int)]
 
-    def hear(report: LeaseReport, now: Long): Unit = {
+    /** The end of the longest lease that it may have. */
+    def leaseEnd: Long = end
+
+    def has(until: Long): Unit = if (!hasLease || until - end > 0) {
+      hasLease = true
+      end = until
+    }
+
+    def hear(report: LeaseReport): Unit = {
       number = report.number
-      heardNanos = now
       inUse = report.inUse
       isWaiting = report.isWaiting
       holds = math.max(report.holds, report.inUse)

@@ -115,6 +115,9 @@ private[pillarbox] final class LeasedGate(
     serve()
   }
 
+  /** True if it has nothing of the lender, which knows that. */
+  def isReturned: Boolean = synchronized(!isTicking && acked == sent)
+
   private def giveAllBack(): Unit = {
     permits = 0
     if (pool != null) pool.drop()
@@ -155,7 +158,7 @@ private[pillarbox] final class LeasedGate(
       } else {
         applied = number
         permits = grant.permits
-        leaseEnd = sentNanos + LeaseTerms.LeaseNanos
+        leaseEnd = sentNanos + LeaseTerms.leaseNanosOf(grant.reportNanos)
         reportNanos = grant.reportNanos
         if (pool != null) pool.apply(grant.amount, sentNanos)
         lengthenPause(grant.pauseNanos)

@@ -87,6 +87,7 @@ private object RateSpec {
  * @param estimateSql the same as an expression of the input's columns
  * @param name operators that name it share it
  * @param breaker when calls stop since the service is overloaded
+ * @param key the column of which each value has a limit by itself
  */
 private[pillarbox] final case class LimitSpec(
     @JsonDeserialize(contentAs = classOf[Integer]) concurrency: Option[Int],
@@ -97,14 +98,19 @@ private[pillarbox] final case class LimitSpec(
     @JsonDeserialize(contentAs = classOf[java.lang.Double]) estimate: Option[Double] = None,
     estimateSql: Option[String] = None,
     name: Option[String] = None,
-    breaker: Option[BreakerSpec] = None
+    breaker: Option[BreakerSpec] = None,
+    key: Option[String] = None
 ) {
 
   /** True if it counts what calls use. */
   def isOfUse: Boolean = unit != LimitSpec.Calls
 
-  /** The limit without what an operator says of its own calls. */
-  def figures: LimitSpec = copy(estimate = None, estimateSql = None)
+  /** The limit without what an operator says of its own calls, and with the type of its key, if that is known. */
+  def figures(keyType: String = ""): LimitSpec =
+    copy(estimate = None, estimateSql = None, key = key.map(_ => keyType))
+
+  /** The number of its gates. */
+  def gates: Int = breaker.size + (if (isLent) 1 else concurrency.size + rate.size)
 
   /** True if it has something that the driver could lend to executors, beside what each does by itself. */
   private def hasAmounts: Boolean = concurrency.isDefined || rate.isDefined
@@ -119,6 +125,7 @@ private[pillarbox] final case class LimitSpec(
     Option.when(isOfUse)(s"unit=$unit"),
     estimate.map(n => s"estimate=${AsyncIOSpec.shown(n)}").orElse(estimateSql.map(sql => s"estimate=$sql")),
     name.map(name => s"name=$name"),
+    key.map(column => s"key=$column"),
     Some(s"scope=${scope.name}"),
     Option.when(adaptive)("adaptive=true"),
     breaker.map(b => s"breaker=${b.failures} pause=${b.pauseMs}ms")

@@ -1,6 +1,7 @@
 package io.pillarbox.spark.async
 
 import io.pillarbox.async.budget.BudgetPart
+import io.pillarbox.async.gate.CallGate
 import io.pillarbox.async.journal.CallKey
 import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy}
 import io.pillarbox.async.{AsyncOptions, Batching, Keyed, Ticketing}
@@ -24,6 +25,7 @@ import org.apache.spark.sql.types.{StructField, StructType}
  * @param by the places of those within whose values an order is kept
  * @param answers the columns that are added but for the last: those of answers, and that of the error
  * @param call the column that tells of a row's call, if there is one
+ * @param limits the place of the key of each limit that has one, in their order
  */
 private[pillarbox] final case class CallColumns(
     child: StructType,
@@ -31,7 +33,8 @@ private[pillarbox] final case class CallColumns(
     keys: Seq[Int],
     by: Seq[Int],
     answers: StructType,
-    call: Option[StructField]
+    call: Option[StructField],
+    limits: Seq[Int] = Nil
 ) {
 
   /** The columns that are added. */
@@ -122,11 +125,15 @@ private[pillarbox] final case class AsyncIOTaskSpec(
 
   /** Returns a function that gives a row's key as bytes, equal where keys are. Single-threaded. */
   private def byKeys(): InternalRow => AnyRef = {
-    val project = UnsafeProjection.create(columns.by.map { ordinal =>
-      SparkAdapter.normalizeKey(BoundReference(ordinal, columns.child(ordinal).dataType, nullable = true))
-    })
+    val project = UnsafeProjection.create(columns.by.map(keyAt))
     row => project(row).copy()
   }
+
+  private def keyAt(ordinal: Int) =
+    SparkAdapter.normalizeKey(BoundReference(ordinal, columns.child(ordinal).dataType, nullable = true))
+
+  private def valueGates(held: HeldGate) =
+    Option.when(columns.limits.nonEmpty)(new RowValueGates(held, columns.limits.map(keyAt)))
 
   def options(
       held: HeldGate,
@@ -143,7 +150,8 @@ private[pillarbox] final case class AsyncIOTaskSpec(
       spec.attemptTimeoutMs,
       retryStrategy,
       new RowFailurePolicy(spec, row => text.row(view(row), inputSchema), failed),
-      held.gate,
+      if (columns.limits.isEmpty) held.gate else CallGate.Unlimited,
+      valueGates(held),
       held.charges(spec.operator, estimates),
       lookAhead,
       spec.batch.map(batch => Batching(batch.rows, batch.waitMs)),

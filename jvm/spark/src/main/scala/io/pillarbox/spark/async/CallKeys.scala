@@ -37,20 +37,20 @@ private[async] final class CallKeys(spec: AsyncIOSpec, childSchema: StructType, 
   private val head = digest.digest(CallKeys.head(spec, columns).getBytes(UTF_8))
 
   override def apply(row: InternalRow): CallKey = {
-    val values = bytesOf(project(row))
+    val values = CallKeys.bytesOf(project(row))
     digest.update(head)
     val hash = ByteBuffer.wrap(digest.digest(values))
     CallKey(hash.getLong(0), hash.getLong(8), values)
   }
+}
 
-  /** A copy: the projection has one buffer for all rows. */
-  private def bytesOf(key: UnsafeRow): Array[Byte] = {
+private[async] object CallKeys {
+
+  /** A copy: a projection has one buffer for all rows. */
+  def bytesOf(key: UnsafeRow): Array[Byte] = {
     val start = (key.getBaseOffset - Platform.BYTE_ARRAY_OFFSET).toInt
     Arrays.copyOfRange(key.getBaseObject.asInstanceOf[Array[Byte]], start, start + key.getSizeInBytes)
   }
-}
-
-private object CallKeys {
 
   /** Another value gives all calls new names. */
   private final val Format = "pillarbox call 1"

@@ -17,6 +17,7 @@ import org.apache.spark.sql.types.StructType
  * @param by the columns within whose values an order is kept
  * @param results the columns that it adds
  * @param estimates the amounts that limits charge a row with, of those that have an expression
+ * @param limitKeys the child's columns that are keys of limits, of each that has one
  */
 private[pillarbox] final case class AsyncIO(
     spec: AsyncIOSpec,
@@ -26,6 +27,7 @@ private[pillarbox] final case class AsyncIO(
     by: Seq[Attribute],
     results: Seq[Attribute],
     estimates: Seq[Expression],
+    limitKeys: Seq[Attribute],
     child: LogicalPlan
 ) extends UnaryNode {
 
@@ -41,7 +43,8 @@ private[pillarbox] final case class AsyncIO(
       places(keys),
       places(by),
       StructType(answers),
-      call.headOption
+      call.headOption,
+      places(limitKeys)
     )
   }
 
@@ -56,7 +59,9 @@ private[pillarbox] final case class AsyncIO(
   override def producedAttributes: AttributeSet = AttributeSet(results)
 
   override def references: AttributeSet =
-    AttributeSet(inputs ++ keys ++ by) ++ AttributeSet.fromAttributeSets(estimates.map(_.references))
+    AttributeSet(inputs ++ keys ++ by ++ limitKeys) ++ AttributeSet.fromAttributeSets(
+      estimates.map(_.references)
+    )
 
   override protected def stringArgs: Iterator[Any] = spec.summary.iterator
 

@@ -17,7 +17,17 @@ private[pillarbox] final class AsyncIOPlanner(df: DataFrame, spec: AsyncIOSpec) 
 
   def dataFrame(function: AsyncIOFunction): DataFrame = {
     val estimates = Estimates.of(df.sparkSession, spec, child.output)
-    val node = AsyncIO(spec, function, inputs, keys, by, results(spec), estimates, child)
+    val node = AsyncIO(
+      spec,
+      function,
+      inputs,
+      keys,
+      comparable(spec.by),
+      results(spec),
+      estimates,
+      comparable(spec.limits.flatMap(_.key)),
+      child
+    )
     PillarboxStrategy.register(df.sparkSession, node)
     // Aliases give the new columns fresh ids where a query uses this DataFrame twice (a self-join).
     val added = node.results.map { result =>
@@ -40,7 +50,8 @@ private[pillarbox] final class AsyncIOPlanner(df: DataFrame, spec: AsyncIOSpec) 
   private def keys: Seq[Attribute] =
     if (!spec.isKeyed) Nil else if (spec.callKey.isEmpty) inputs else columns(spec.callKey)
 
-  private def by: Seq[Attribute] = columns(spec.by).map { column =>
+  /** The columns of keys whose values are told apart by their bytes. */
+  private def comparable(names: Seq[String]): Seq[Attribute] = columns(names).map { column =>
     if (!SparkAdapter.isBinaryStable(column.dataType))
       throw KeyedErrors.keyCollation(spec.name, column.name, column.dataType.sql)
     column

@@ -25,7 +25,7 @@ private object AsyncIOTasks {
     val conf = SparkAdapter.sqlConf(session)
     val context = session.sparkContext
     DriverEnd.serve(context)
-    NamedLimits.use(node.spec)
+    NamedLimits.use(node.spec, node.limitKeys)
     AsyncIOTaskSpec(
       node.spec,
       node.function.ofCurrentJob,

@@ -120,6 +120,7 @@ private final class UdfCall(udf: PythonUDF, declared: AsyncIOSpec, below: Logica
       Nil,
       AsyncIOPlanner.results(spec),
       Nil,
+      Nil,
       child
     )
   }

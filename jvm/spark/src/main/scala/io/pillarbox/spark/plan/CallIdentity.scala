@@ -101,7 +101,9 @@ private object CallIdentity {
     spec.limits.map { limit =>
       val unit = if (limit.isOfUse) s"/${limit.unit}" else ""
       val calls = if (limit.scope == LimitScope.Query) s"$operatorId/${run(context)}" else operatorId
-      limit.name.fold(calls)(NamedLimits.key) + unit
+      // Who names a limit shares it by the values of its key alone, whatever the column's name.
+      val key = limit.key.fold("")(column => s"/key $column")
+      limit.name.fold(calls + key)(NamedLimits.key) + unit
     }
 
   /** Names the streaming query, or the action of a batch, that the calling thread works for; empty for none. */

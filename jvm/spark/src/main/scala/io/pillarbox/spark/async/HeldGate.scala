@@ -1,0 +1,112 @@
+package io.pillarbox.spark.async
+
+import java.util.UUID
+
+import scala.collection.mutable
+
+import io.pillarbox.async.ValueGate
+import io.pillarbox.async.gate.CallGate
+import io.pillarbox.async.lease.{LimitKey, LimitValue}
+import org.apache.spark.sql.catalyst.expressions.Expression
+
+/**
+ * A task's share of its limits. Closed once the task has given all permits back. For one thread.
+ *
+ * @param keys those of the limits, in their order
+ * @param units those in which calls report what they use
+ */
+private[pillarbox] final class HeldGate private[async] (
+    gates: ExecutorGates,
+    keys: Seq[String],
+    limits: Seq[LimitSpec],
+    units: Seq[String]
+) extends AutoCloseable {
+  private lazy val ownName = UUID.randomUUID().toString
+  private var isHeld = true
+  private val values = mutable.LinkedHashSet.empty[HeldValue]
+  private var openings = 0
+  private var openNanos = 0L
+
+  /** The limits without a key, by their place in the order. */
+  private val common: Map[Int, SharedLimit] = share(_.key.isEmpty, _ => None)(this)
+
+  /** Their gate: that of all calls, unless there are limits with a key, whose values are opened. */
+  val gate: CallGate = gateOf(common)
+
+  /**
+   * Returns all limits of calls with these values.
+   *
+   * @param ofLimits the value of each limit that has a key, in their order
+   */
+  def open(ofLimits: Seq[LimitValue]): ValueGate = {
+    val keyed = limits.indices.filter(limits(_).key.isDefined)
+    val opened = new HeldValue(keyed.zip(ofLimits).toMap)
+    values += opened
+    opened
+  }
+
+  private def share(isMeant: LimitSpec => Boolean, value: Int => Option[LimitValue])(holder: AnyRef) =
+    limits.indices
+      .filter(i => isMeant(limits(i)))
+      .map(i => i -> gates.share(LimitKey(keyOf(i), value(i)), limits(i), holder))
+      .toMap
+
+  /** A limit of a task is shared with no other; its values are kept as others are. */
+  private def keyOf(limit: Int) =
+    if (limits(limit).scope == LimitScope.Task) s"${keys(limit)}/$ownName" else keys(limit)
+
+  private def gateOf(shared: Map[Int, SharedLimit], ofValue: Set[Int] = Set.empty): CallGate = {
+    val parts = for {
+      (limit, i) <- limits.zipWithIndex
+      shared <- shared.get(i).toSeq
+      gate <- shared.gates
+    } yield (gate, if (limit.isOfUse) units.indexOf(limit.unit) else CallGate.Calls)
+    val own = ofValue.flatMap(shared(_).gates)
+    CallGate.ofUnits(parts, own.contains)
+  }
+
+  /** The calls that the limits allow at a time now, divided by their holders; 0 if they allow any number. */
+  def limitShare: Long = gates.synchronized {
+    common.values.map(_.shareOf(this)).filter(_ > 0).minOption.getOrElse(0L)
+  }
+
+  /** Returns what the limits charge calls with, for one thread; none if they count calls alone. */
+  def charges(operator: String, estimates: Seq[Expression]): Option[LimitCharges] =
+    Option.when(limits.exists(_.isOfUse))(
+      new LimitCharges(operator, limits.flatMap(limit => Seq.fill(limit.gates)(limit)), estimates)
+    )
+
+  /**
+   * Gives how often the service's overload has stopped calls, and the ns for which, to the first of the
+   * holders that asks.
+   */
+  def takeBreakerCounts(taker: (Int, Long) => Unit): Unit = {
+    (common.values ++ values.flatMap(_.own.values)).foreach(count)
+    taker(openings, openNanos)
+    openings = 0
+    openNanos = 0L
+  }
+
+  private def count(limit: SharedLimit): Unit = limit.breaker.foreach(_.takeCounts { (times, nanos) =>
+    openings += times
+    openNanos += nanos
+  })
+
+  override def close(): Unit = if (isHeld) {
+    isHeld = false
+    values.toSeq.foreach(_.close())
+    gates.release(common.values, this)
+  }
+
+  /** The limits of calls with certain values. */
+  private final class HeldValue(ofLimits: Map[Int, LimitValue]) extends ValueGate {
+    val own: Map[Int, SharedLimit] = share(_.key.isDefined, ofLimits.get)(this)
+
+    override val gate: CallGate = gateOf(common ++ own, own.keySet)
+
+    override def close(): Unit = if (values.remove(this)) {
+      own.values.foreach(count)
+      gates.release(own.values, this)
+    }
+  }
+}

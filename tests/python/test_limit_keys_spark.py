@@ -1,0 +1,174 @@
+"""Limits that each value of a column has by itself, in Spark."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import IllegalArgumentException
+from pyspark.sql import SparkSession
+
+import pillarbox as pb
+from spark_support import CallLog, by_value
+
+by_value(__name__)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> CallLog:
+    return CallLog(str(tmp_path / "calls"))
+
+
+def service(folder: str, most: int, seconds: float = 1.0) -> Callable[[str], int]:
+    """Answer 200, or 429 to what is more than ``most`` calls of a tenant in any ``seconds``.
+
+    It knows nothing of the limiter, and counts calls as it hears them.
+    """
+
+    def answer(tenant: str) -> int:
+        with open(f"{folder}/{tenant}", "a+") as heard:
+            fcntl.flock(heard, fcntl.LOCK_EX)
+            now = time.monotonic()
+            heard.seek(0)
+            recent = sum(now - float(line) < seconds for line in heard)
+            if recent < most:
+                heard.write(f"{now}\n")
+            return 200 if recent < most else 429
+
+    return answer
+
+
+def test_a_service_that_counts_each_tenant_refuses_none_over_two_operators(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    answer = service(str(tmp_path), 20)
+
+    async def call(row: Any) -> int:
+        return answer(row[1] or "none")
+
+    def limited(column: str, name: str) -> Any:
+        tenant = f"CASE id % 5 WHEN 4 THEN NULL ELSE concat('t', id % 5) END AS {column}"
+        return spark.range(0, 150, 1, 2).selectExpr("id", tenant).transform(
+            pb.async_io, call, returns="status int", name=name, ordered=False,
+            limit=pb.Limit(per_second=15, key=column, name=f"each tenant {tmp_path}"),
+        ).select("status")  # fmt: skip
+
+    begun = time.monotonic()
+    both = limited("tenant", "first").union(limited("customer", "second"))
+    assert {row.status for row in both.collect()} == {200}
+    # Each of the five has 60 calls, 15 a second, and all at the same time.
+    assert 3 < time.monotonic() - begun < 17
+    with pytest.raises(IllegalArgumentException, match=r"NAMED_LIMITS_DIFFER(.|\n)*key=<bigint>"):
+        spark.range(1).transform(
+            pb.async_io, call, returns="status int",
+            limit=pb.Limit(per_second=15, key="id", name=f"each tenant {tmp_path}"),
+        ).collect()  # fmt: skip
+
+
+@pytest.mark.parametrize("scope", ["query", "executor", "task"])
+def test_rows_of_a_tenant_at_its_limit_leave_room_for_others(
+    spark: SparkSession, log: CallLog, scope: Any
+) -> None:
+    async def call(row: Any) -> int:
+        async with log.call(row.tenant):
+            await asyncio.sleep(0.01)
+        return int(row.id)
+
+    tenant = "CASE WHEN id < 60 THEN 'a' WHEN id < 75 THEN 'b' ELSE 'c' END AS tenant"
+    df = spark.range(0, 90, 1, 1).selectExpr("id", tenant).transform(
+        pb.async_io, call, returns="same long", capacity=4, ordered=False,
+        limit=[
+            pb.Limit(per_second=10, key="tenant", scope=scope),
+            pb.Limit(concurrency=3, scope=scope),
+        ],
+    )  # fmt: skip
+    assert sorted(row.same for row in df.collect()) == list(range(90))
+    times = {
+        tenant: [record["at"] for record in log.events("start") if record["key"] == tenant]
+        for tenant in "abc"
+    }
+    assert [len(at) for at in times.values()] == [60, 15, 15]
+    for at in times.values():
+        for i, first in enumerate(sorted(at)):
+            assert sum(other < first + 0.9 for other in sorted(at)[i:]) <= 12
+    begun = min(times["a"])
+    assert max(times["b"] + times["c"]) - begun < 4, "as if each were alone"
+    assert max(times["a"]) - begun > 5
+    assert log.most_in_flight() <= 3
+
+
+def test_explain_names_the_key_and_columns_that_cannot_be_one_are_refused(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def call(row: Any) -> int:
+        return 1
+
+    def limited(**limit: Any) -> Any:
+        rows = spark.sql(
+            "SELECT id, 'x' AS tenant, map(1, 2) AS m, 'a' COLLATE UNICODE_CI AS c FROM range(3)"
+        )
+        return rows.transform(
+            pb.async_io, call, inputs="id", returns="y int", limit=pb.Limit(per_day=90, **limit)
+        )
+
+    limited(key="TENANT").explain()
+    assert "per_day=90 key=TENANT scope=query" in capsys.readouterr().out
+    with pytest.raises(pb.InvalidOption, match=r"limit\.key.*tenants.*id, tenant, m, c"):
+        limited(key="tenants")
+    with pytest.raises(pb.InvalidSchema, match=r"limit\.key.*m.*map"):
+        limited(key="m")
+    with pytest.raises(IllegalArgumentException, match="UNICODE_CI"):
+        limited(key="c")
+    with pytest.raises(pb.InvalidOption, match=r"limit\.key.*for a function of values"):
+        pb.async_udf(call, returns="int", limit=pb.Limit(per_day=90, key="row"))
+
+
+def test_the_python_engine_keeps_a_key_within_a_task(spark: SparkSession, log: CallLog) -> None:
+    async def call(row: Any) -> int:
+        log.write("start", key=row.tenant)
+        return 1
+
+    df = spark.range(0, 12, 1, 1).selectExpr("id", "IF(id < 8, double('nan'), id % 2) AS tenant")
+    limit = pb.Limit(per_second=5, key="tenant", scope="task")
+    rows = df.transform(pb.async_io, call, returns="y int", limit=limit, engine="python").collect()
+    assert len(rows) == 12
+    at = sorted(record["at"] for record in log.events("start"))
+    assert at[-1] - at[0] == pytest.approx(1.4, abs=0.5)
+
+
+@pytest.mark.parametrize("carry_over", [False, True])
+def test_a_stream_keeps_the_limit_of_each_value_over_its_batches(
+    spark: SparkSession, tmp_path: Path, carry_over: bool
+) -> None:
+    os.mkdir(tmp_path / "service")
+    answer = service(str(tmp_path / "service"), 14)
+
+    async def call(row: Any) -> int:
+        return answer(f"t{row.id % 3}")
+
+    spark.range(0, 90, 1, 6).selectExpr("id", "id % 3 AS tenant").write.parquet(
+        str(tmp_path / "in")
+    )
+    rows = spark.readStream.schema("id long, tenant long").option("maxFilesPerTrigger", 2)
+    query = (
+        rows.parquet(str(tmp_path / "in"))
+        .transform(
+            pb.async_io, call, returns="status int", inputs="id", carry_over=carry_over,
+            limit=pb.Limit(per_second=10, key="tenant"),
+        )
+        .select("id", "status")
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(str(tmp_path / "out"))
+    )  # fmt: skip
+    assert query.awaitTermination(120)
+    found = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert sorted(row.id for row in found) == list(range(90))
+    assert {row.status for row in found} == {200}
