@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import pickle
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -42,6 +43,11 @@ def refused(make: Any) -> str:
 )
 def test_amounts_are_checked_when_it_is_made(options: dict[str, Any], told: str) -> None:
     assert told in refused(lambda: pb.Budget(**options))
+
+
+def test_money_may_be_a_decimal() -> None:
+    assert pb.Budget(max_usage={"usd": Decimal("0.5")})._to_spec()["max_usage"] == {"usd": 0.5}
+    assert "budget.max_usage" in refused(lambda: pb.Budget(max_usage={"usd": Decimal("Infinity")}))
 
 
 @pytest.mark.parametrize("most", [0, 100, 0.0, 0.02])

@@ -7,11 +7,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from decimal import Decimal
 
 from .._base.checks import is_number
 from ..errors import error, shown
 
-Amounts = float | Sequence[float]
+Amounts = float | Decimal | Sequence[float | Decimal]
 
 OF_CALLS, PAUSE = -1, -2
 
@@ -49,11 +50,12 @@ class RunningCall:
     """One attempt of one element, or of a group of elements in the batch form.
 
     ``names`` are the calls' ids if they are made of keys and not of the rows' places. The outcome
-    of a call that is ``cancelled`` is not reported. ``usage`` is what was reported so far.
+    of a call that is ``cancelled`` is not reported. ``usage`` is what was reported so far; nothing
+    more is taken once it ``has_ended``.
     """
 
-    __slots__ = ("attempts", "cancelled", "elements", "is_group", "names", "pending", "site",
-                 "usage")  # fmt: skip
+    __slots__ = ("attempts", "cancelled", "elements", "has_ended", "is_group", "names", "pending",
+                 "site", "usage")  # fmt: skip
 
     def __init__(
         self,
@@ -71,9 +73,12 @@ class RunningCall:
         self.pending = len(elements)
         self.usage: dict[str, float] | None = None
         self.cancelled = False
+        self.has_ended = False
 
     def use(self, reported: Mapping[str, Amounts]) -> None:
-        """Add to what the call has used, by unit."""
+        """Add to what the call has used, by unit. Raises ``NoCurrentCall`` once it has ended."""
+        if self.has_ended:
+            raise error("CALL_HAS_ENDED", operator=self.site.operator, units=", ".join(reported))
         amounts = {unit: self._by_row(unit, amount) for unit, amount in reported.items()}
         self.usage = self.usage or {}
         for unit, by_row in amounts.items():
@@ -93,7 +98,8 @@ class RunningCall:
             each, expected = (amount,), "a number"
         if len(each) not in (1, rows) or not all(map(_is_amount, each)):
             raise error("INVALID_USAGE", unit=unit, expected=expected, value=shown(amount))
-        return each if len(each) == rows else [each[0] / rows] * rows
+        numbers = list(map(float, each))
+        return numbers if len(each) == rows else [numbers[0] / rows] * rows
 
     def id(self) -> str:
         if self.is_group:
@@ -117,7 +123,9 @@ class Submission(RunningCall):
 
 
 def _is_amount(amount: object) -> bool:
-    return is_number(amount, int, float) and 0 <= amount < math.inf  # type: ignore[operator]
+    if not is_number(amount, int, float, Decimal) or math.isnan(amount):  # type: ignore[arg-type]
+        return False
+    return 0 <= amount < math.inf  # type: ignore[operator]
 
 
 CURRENT: ContextVar[RunningCall] = ContextVar("pillarbox_call")
@@ -163,7 +171,8 @@ class Call:
         Units are those that ``usage=`` of the operator names. May be called in any coroutine or
         thread of the call, and several times.
 
-        Raises :class:`InvalidOption` for another unit, and for no finite number from 0 on.
+        Raises :class:`InvalidOption` for another unit, and for no finite number from 0 on, and
+        :class:`NoCurrentCall` when the attempt has ended: what comes then counts nowhere.
         """
         self._running.use(amounts)
 

@@ -225,6 +225,7 @@ class CallRunner:
         else:
             self._answers(call, answers)
         finally:
+            call.has_ended = True
             self._tasks.pop(call, None)
 
     def _used(self, call: RunningCall, unit: int, amounts: Sequence[float]) -> None:

@@ -28,9 +28,11 @@ private[pillarbox] final case class JournalAddress(
     copy(path = folder.getFileSystem(conf).makeQualified(folder).toString)
   }
 
+  /** True if the path is a folder. */
   def isThere(conf: Configuration): Boolean = {
     val folder = new Path(path)
-    folder.getFileSystem(conf).exists(folder)
+    try folder.getFileSystem(conf).getFileStatus(folder).isDirectory
+    catch { case _: FileNotFoundException => false }
   }
 
   def answers(conf: Configuration): StoredAnswers =
