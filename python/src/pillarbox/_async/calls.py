@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
@@ -100,10 +101,25 @@ class RunningCall:
         numbers = list(map(float, each))
         return numbers if len(each) == rows else [numbers[0] / rows] * rows
 
+    def id(self) -> str:
+        if self.is_group:
+            raise error("CALL_ID_OF_BATCH", rows=len(self.elements))
+        return self.ids()[0]
+
     def ids(self) -> list[str]:
         if self.names is not None:
             return list(self.names)
         return [f"{self.site.prefix}-{one}" for one in self.elements]
+
+
+class Submission(RunningCall):
+    """A call that submits many rows for one ticket, under one id."""
+
+    __slots__ = ()
+
+    def id(self) -> str:
+        # In the order of the rows, since that is the order of the answers of the ticket.
+        return hashlib.sha256("\n".join(self.ids()).encode()).hexdigest()[:32]
 
 
 def _is_amount(amount: object) -> bool:
@@ -123,10 +139,9 @@ class Call:
 
     @property
     def id(self) -> str:
-        """The id that :func:`call_id` returns. Raises :class:`NoCurrentCall` in the batch form."""
-        if self._running.is_group:
-            raise error("CALL_ID_OF_BATCH", rows=len(self._running.elements))
-        return self._running.ids()[0]
+        """The id that :func:`call_id` returns. Raises :class:`NoCurrentCall` in the batch form,
+        but for ``submit`` of a :class:`Ticketed`, where it is made of those of all rows."""
+        return self._running.id()
 
     @property
     def ids(self) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from .._async.ticketed import Ticketed
 from .._base.checks import check, check_count, check_frame, needs_other
 from .._keyed.input_columns import quoted
 from ..budgets import as_budget
@@ -72,6 +73,9 @@ def estimate(
     check_count("sample", sample, 100)
     example = "spark.read.table(...), rows as the stream has them"
     check(not df.isStreaming, "df", "a batch DataFrame", df, example)
+    if isinstance(function, Ticketed):
+        advice = "Call submit and collect for some rows yourself, and multiply what they cost."
+        raise needs_other("function", function, "with pb.estimate, which waits for answers", advice)
     if options.get("explode"):
         advice = "Leave explode out, or run pb.async_io on a sample and read pb.usage of that."
         raise needs_other("explode", options["explode"], "with pb.estimate", advice)
