@@ -227,7 +227,8 @@ def test_tickets_are_in_the_journal_and_can_be_read_and_purged(
     spark: SparkSession, jobs: BatchInterface, journal: str
 ) -> None:
     rows = spark.range(0, 4, 1, 1)
-    asked(rows, leaving(jobs), journal, batch_size=lists(2), on_error="column").collect()
+    more = {"batch_size": lists(2), "on_error": "column", "capacity": 1}  # one job after the other
+    asked(rows, leaving(jobs), journal, **more).collect()
     kept = pb.read_journal(spark, journal, name="twice tickets").orderBy("key.id").collect()
     assert [(row.key.id, row.answer.ticket, row.answer.place, row.answer.of) for row in kept] == [
         (0, "job 0", 0, 2),
