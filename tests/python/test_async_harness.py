@@ -48,6 +48,27 @@ def test_rows_without_order_come_as_their_calls_end():
     assert [row.x for row in AsyncHarness(slow_first, **X, ordered=False).run(ROWS)] == [3, 2, 1]
 
 
+def test_a_retry_that_waits_for_the_limit_of_its_value_leaves_its_place_to_others():
+    begun = {}
+
+    async def fail_first(row):
+        begun.setdefault(row.tenant, now())
+        if row.tenant == "a" and pb.current_call().attempt == 1:
+            raise OSError
+
+    harness = AsyncHarness(
+        fail_first,
+        schema="tenant string",
+        returns="y int",
+        ordered=False,
+        capacity=1,
+        retry=pb.Retry(2, backoff="1 s", jitter=0),
+        limit=pb.Limit(per_minute=1, key="tenant"),
+    )
+    assert len(harness.run([("a",), ("b",)])) == 2
+    assert begun == {"a": 0, "b": pytest.approx(1, abs=0.1)}
+
+
 def test_back_offs_and_rates_are_kept_by_the_virtual_clock():
     times = []
 

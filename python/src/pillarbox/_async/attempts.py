@@ -252,6 +252,7 @@ class Attempts(ABC, Generic[E]):
     def _retry(self, element: E) -> None:
         self._end_back_off(element)
         self._request(element)
+        self._fill()  # a call that waits for the limit of its value leaves room for others
 
     def _end_back_off(self, element: E) -> None:
         if element.retry_timer is not None:

@@ -190,5 +190,6 @@ class Lanes(Generic[E]):
         self._swept = len(self._values)
 
     def _forget_idle(self, values: Values, lane: _Lane[E]) -> None:
-        if not lane.running and not lane.line:
-            self._lanes.pop(values, None)
+        # A call that ends as it starts forgets the lane, and the next one may have another by now.
+        if not lane.running and not lane.line and self._lanes.get(values) is lane:
+            del self._lanes[values]

@@ -47,6 +47,18 @@ class KeyedCallsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       change(options().copy(callKey = Some(keyOf), shareCalls = true, onFailure = FailureAsRow))
     )
 
+  test("answers that come with a failure that ends the task, and until its end, are kept") {
+    val journal = new Journal
+    val h = journaled(journal, _.copy(onFailure = (_, cause) => throw cause))
+    h.process("a", "b", "c")
+    h.future("a").completeExceptionally(new RuntimeException("no luck"))
+    h.future("b").completeOne("b1")
+    assert(intercept[RuntimeException](h.runMail()).getMessage == "no luck")
+    h.future("c").completeOne("c1")
+    h.operator.close()
+    assert(journal.rows == Map(keyOf("b") -> Seq("b1"), keyOf("c") -> Seq("c1")))
+  }
+
   test("what the journal has is answered without a call, a permit or a place, in order") {
     val gate = new ConcurrencyGate(1)
     val h = journaled(new Journal("a" -> Seq("x", "y"), "c" -> Nil), _.copy(gate = gate))

@@ -343,6 +343,17 @@ class TicketsSuite extends AnyFunSuite {
     assert(ledger.spent.amounts.head == 3.0, "one that was given up may have used something")
   }
 
+  test("a ticket that comes with a failure that ends the task is kept") {
+    val journal = new Tickets
+    val h = harness(journal)(_.copy(onFailure = (_, cause) => throw cause))
+    h.process("a", "b")
+    h.future("a").completeExceptionally(new RuntimeException("no luck"))
+    assert(intercept[RuntimeException](h.issue("t", "b")).getMessage == "no luck")
+    assert(journal.flushed.isEmpty)
+    h.operator.close()
+    assert(journal.flushed == Map("b" -> CallTicket("t", 0, 1)))
+  }
+
   test("close cancels what is out, and no timer stays") {
     val h = harness(new Tickets)()
     h.process("a", "b")

@@ -200,6 +200,20 @@ class ValueLimitsSuite extends AnyFunSuite {
     assert(counts.sum == 4 * values.size + 200 + 2 && counts.max - counts.min <= 3, counts)
   }
 
+  test("a permit of a rate that finds no place goes back, and is there when the call has one") {
+    val clock = new SimulatedClock
+    val rate = new RateGate(1, Second, 1, clock)
+    val own = (value: String) => Seq(if (value == "a") rate else new ConcurrencyGate(100))
+    val h = new AsyncHarness(limited(new Gates(own), capacity = 2))
+    h.process("a1", "a2", "b1")
+    assert(started(h) == Seq("a1", "b1"))
+    clock.run(1100)
+    h.runMail()
+    assert(started(h) == Seq("a1", "b1"), "there is no place")
+    h.answer("b1")
+    assert(started(h) == Seq("a1", "b1", "a2"))
+  }
+
   test("a pause of the whole limit, and what headers say, is of the row's own value") {
     val clock = new SimulatedClock
     val shared = new RateGate(1000, Second, 1000, clock)

@@ -2,6 +2,8 @@ package io.pillarbox.async
 
 import java.util
 
+import scala.util.control.NonFatal
+
 import io.pillarbox.api.AsyncFunction
 import io.pillarbox.async.budget.BudgetExceededException
 import io.pillarbox.async.retry.{AsyncRetryStrategies, FailedCall}
@@ -111,11 +113,13 @@ private[async] final class CallWay[IN, OUT](
     try {
       settleAll()
       if (inputEnded) inputPauses()
-    } finally {
-      // First what was paid for, and is not known elsewhere.
-      if (ticketing ne null) ticketing.journal.flush()
-      if (journal ne null) journal.flush()
-    }
+    } finally flush()
+
+  private def flush(): Unit = {
+    // First what was paid for, and is not known elsewhere.
+    if (ticketing ne null) ticketing.journal.flush()
+    if (journal ne null) journal.flush()
+  }
 
   private def settleAll(): Unit = {
     // Answers that are left from a failure policy that threw come first.
@@ -234,8 +238,27 @@ private[async] final class CallWay[IN, OUT](
       if (inputEnded) inputPauses()
     } finally if (call.at eq null) inbox.runSoon()
 
-  /** Closes from the last stage to the first, so that nothing goes on as calls are given up. */
-  def close(): Unit = stages.reverseIterator.foreach(_.close())
+  /**
+   * Keeps the answers and tickets that have come, and closes from the last stage to the first, so that
+   * nothing goes on as calls are given up.
+   */
+  def close(): Unit = {
+    if ((journal ne null) || (ticketing ne null))
+      try keepUnsettled()
+      catch { case NonFatal(error) => CallWay.log.warn("Could not keep what has come at the end", error) }
+    stages.reverseIterator.foreach(_.close())
+  }
+
+  private def keepUnsettled(): Unit =
+    try
+      while ((unsettled ne null) || inbox.hasCompleted) {
+        if (unsettled eq null) unsettled = inbox.takeAll()
+        val attempt = unsettled.asInstanceOf[Attempt]
+        unsettled = attempt.next
+        attempt.next = null
+        if (attempt.element.at ne null) stages.foreach(_.keep(attempt.element, attempt))
+      }
+    finally flush()
 }
 
 private[async] object CallWay {

@@ -26,10 +26,12 @@ private[async] final class Kept[IN, OUT](journal: CallJournal[OUT]) extends Stag
 
   /** Keeps answers only: the replacement of an answer, at the end of its time, is none. */
   override def ended(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
-    if (attempt.isAnswer) {
-      val usage = if (call.usage eq null) Nil else call.usage.amounts
-      journal.keep(call.key, CallCost(call.attempts, usage), attempt.attempt, attempt.rows)
-    }
+    keep(call, attempt)
     true
+  }
+
+  override def keep(call: Call, attempt: CallAttempt[IN, OUT]): Unit = if (attempt.isAnswer) {
+    val usage = if (call.usage eq null) Nil else call.usage.amounts
+    journal.keep(call.key, CallCost(call.attempts, usage), attempt.attempt, attempt.rows)
   }
 }

@@ -1,5 +1,7 @@
 package io.pillarbox.async
 
+import scala.annotation.unused
+
 /**
  * One station of a call's way; [[CallWay]] has the list. A stage passes a call on, holds it until an event,
  * or answers it, and knows no other stage. A call gives back what it holds of a stage when it is over,
@@ -54,6 +56,9 @@ private[async] abstract class Stage[IN, OUT] {
    * @return true if that holds for the stages behind; false if calls that stand here will go on in a while
    */
   def inputPauses(): Boolean = true
+
+  /** Takes note of how an attempt has ended that nobody settles any more, since all calls are given up. */
+  def keep(@unused call: Call, @unused attempt: CallAttempt[IN, OUT]): Unit = ()
 
   /** Stops all calls at this stage. */
   def close(): Unit = ()

@@ -58,11 +58,7 @@ private[async] final class Tickets[IN, OUT](way: CallWay[IN, OUT], ticketing: Ti
     }
 
   private def waits(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
-    if (!attempt.isPoll) {
-      call.submission = null
-      call.ticket = attempt.ticket.copy(round = call.ticketRound)
-      journal.keep(call.key, call.ticket)
-    }
+    keep(call, attempt)
     call.carry(attempt.usage)
     // What fails from now on is counted anew.
     call.pauses = call.attempts
@@ -74,6 +70,14 @@ private[async] final class Tickets[IN, OUT](way: CallWay[IN, OUT], ticketing: Ti
     } else attempt.endAs(new PendingException(call.ticket.text))
     !ticketing.waits
   }
+
+  /** Keeps a new ticket. */
+  override def keep(call: Call, attempt: CallAttempt[IN, OUT]): Unit =
+    if (attempt.isWait && !attempt.isPoll) {
+      call.submission = null
+      call.ticket = attempt.ticket.copy(round = call.ticketRound)
+      journal.keep(call.key, call.ticket)
+    }
 
   override def withdraw(call: Call): Unit = {
     val company = waiting.get(companyOf(call))
