@@ -51,6 +51,7 @@ private[async] final class Attempts[IN, OUT](way: CallWay[IN, OUT]) extends Stag
     attempt.startNanos = now
     call.current = attempt
     metrics.calls += 1
+    if (attempt.attempt > 1) metrics.retries += 1
     deadlines.begins(call, now)
     attempt
   }
