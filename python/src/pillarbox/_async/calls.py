@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -92,6 +92,9 @@ class RunningCall:
             each, expected = (amount,), "a number"
         if len(each) not in (1, rows) or not all(map(_is_amount, each)):
             raise error("INVALID_USAGE", unit=unit, expected=expected, value=shown(amount))
+        whole = (self.usage or {}).get(unit, 0) + sum(each)
+        if not _is_amount(whole):
+            raise error("INVALID_USAGE", unit=unit, expected=expected, value=shown(whole))
         return each if len(each) == rows else [each[0] / rows] * rows
 
     def ids(self) -> list[str]:
@@ -100,8 +103,11 @@ class RunningCall:
         return [f"{self.site.prefix}-{one}" for one in self.elements]
 
 
+_MOST = sys.float_info.max
+
+
 def _is_amount(amount: object) -> bool:
-    return is_number(amount, int, float) and 0 <= amount < math.inf  # type: ignore[operator]
+    return is_number(amount, int, float) and 0 <= amount <= _MOST  # type: ignore[operator]
 
 
 CURRENT: ContextVar[RunningCall] = ContextVar("pillarbox_call")
