@@ -44,6 +44,7 @@ private[carry] final class CarrySlot(
     start.nextElementId
   )(() => async.action.resume())(() => takeInput())
   import async.{action, calls, executor, operator}
+  async.onSettled(() => endIfDone())
   private val clock = SlotClock.ofMachine
   private val exchange =
     new InputExchange[CarriedRow](CarrySlot.Exchange, executor, () => action.resume())
@@ -206,7 +207,7 @@ private[carry] final class CarrySlot(
 
   private def endIfDone(): Unit = {
     isCheckDue = false
-    if (ending != null && async.pending == null && exchange.isEmpty && mayEnd) {
+    if (ending != null && async.pending == null && exchange.isEmpty && mayEnd && async.isSettled) {
       val (results, hold) = sink.close()
       val state = SlotState("", operator.snapshotState(), operator.nextElementId, results, hold)
       hasWoken = false
