@@ -1,6 +1,7 @@
 """What a call costs beside its waiting: no-op calls a second, calls in flight, and memory.
 
 * No-op coroutines through Spark in one task, beside what asyncio itself does in the same run.
+* HTTP requests with limits of calls and of tokens, which hold nothing back, beside none.
 * 10,000 calls in flight in one task: does it work, and how close to perfect.
 * Memory of the JVM and of the Python worker with 20,000 and with 200,000 rows: it should follow the
   capacity, not the rows.
@@ -12,9 +13,12 @@ import argparse
 import asyncio
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+import aiohttp
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
@@ -22,6 +26,7 @@ import pillarbox as pb
 
 from . import report
 from .measure import Usage, run, session, usage
+from .metered.service import serving
 
 HELD_SECONDS = 1.0
 MB = 1_000_000
@@ -53,13 +58,36 @@ async def short(row: Row) -> int:
     return row.id
 
 
+@asynccontextmanager
+async def client() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession(raise_for_status=True) as session:
+        yield session
+
+
+def request(url: str) -> Callable[[Row, aiohttp.ClientSession], Any]:
+    async def ask(row: Row, session: aiohttp.ClientSession) -> int:
+        async with session.post(url, json={"id": row.id, "prompt_tokens": 50}) as response:
+            answer = await response.json()
+        pb.current_call().report_usage(tokens=answer["tokens"])
+        return row.id
+
+    return ask
+
+
+LIMITS = [
+    pb.Limit(per_second=1_000_000),
+    pb.Limit(per_second=1_000_000_000, unit="tokens", estimate="150 + id % 2"),
+]
+
+
 def main() -> None:
     options = arguments()
     memory = [line for engine in options.engines for line in memory_lines(engine, options)]
     spark = session(1, options.engines)
     try:
         overhead = Overhead(spark, options)
-        parts = [overhead.speed(), overhead.many_in_flight(), MEMORY + "\n".join(memory)]
+        parts = [overhead.speed(), overhead.limits(), overhead.many_in_flight()]
+        parts.append(MEMORY + "\n".join(memory))
     finally:
         spark.stop()
     page = report.page(
@@ -79,6 +107,7 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks.async_overhead", description=__doc__)
     parser.add_argument("--calls", type=int, default=300_000, help="no-op calls of a run")
+    parser.add_argument("--requests", type=int, default=20_000, help="HTTP requests of a run")
     parser.add_argument("--rows", type=int, nargs=2, default=[20_000, 200_000], help="for memory")
     parser.add_argument("--in-flight", type=int, default=10_000)
     parser.add_argument("--repeats", type=int, default=5)
@@ -88,6 +117,7 @@ def arguments() -> argparse.Namespace:
     options = parser.parse_args()
     if options.quick:
         options.calls, options.rows, options.repeats = 20_000, [2_000, 20_000], 1
+        options.requests = 2_000
     return options
 
 
@@ -145,6 +175,47 @@ class Overhead:
     def no_ops(self, engine: str) -> Usage:
         with usage() as found:
             self.ids(self.options.calls, no_op, engine)
+        return found
+
+    def limits(self) -> str:
+        """Requests in pairs, with limits and without, in turn."""
+        rows, repeats = self.options.requests, self.options.repeats
+        found: dict[bool, list[Usage]] = {False: [], True: []}
+        with serving(1e12, 1e12) as url:
+            for repeat in range(-1, repeats):
+                for is_limited in (False, True) if repeat % 2 else (True, False):
+                    used = self.requests(url, rows, is_limited)
+                    if repeat >= 0:  # the first pair warms up
+                        found[is_limited].append(used)
+        pairs = zip(found[True], found[False], strict=True)
+        ratios = sorted(limited.cpu_seconds / free.cpu_seconds for limited, free in pairs)
+        per_call = [
+            statistics.median(used.cpu_seconds for used in found[kind]) / rows * 1e6
+            for kind in (False, True)
+        ]
+        return (
+            f"## Limits\n\n{rows:,} HTTP requests, capacity 1,000: with a limit of calls and one "
+            "of tokens, which calls report and which hold nothing back, beside the same without "
+            "limits.\n\n"
+            "| CPU a call without | with two limits | ratio | lowest - highest |\n"
+            "|--:|--:|--:|--:|\n"
+            f"| {per_call[0]:,.0f} µs | {per_call[1]:,.0f} µs | {statistics.median(ratios):.3f} "
+            f"| {ratios[0]:.3f} - {ratios[-1]:.3f} |"
+        )
+
+    def requests(self, url: str, rows: int, is_limited: bool) -> Usage:
+        frame = pb.async_io(
+            self.spark.range(0, rows, 1, 1),
+            request(url),
+            returns="answer bigint",
+            resource=client,
+            ordered=False,
+            capacity=1_000,
+            usage=["tokens"],
+            limit=LIMITS if is_limited else None,
+        )
+        with usage() as found:
+            run(frame, rows, rows * (rows - 1) / 2)
         return found
 
     def many_in_flight(self) -> str:

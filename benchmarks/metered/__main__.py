@@ -18,8 +18,6 @@ import time
 import urllib.request
 import venv
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .. import report
-from .service import WINDOW_S, completion
+from .service import WINDOW_S, completion, serving
 
 HERE = Path(__file__).parent
 PEERS = report.ROOT / ".build/peers"
@@ -68,7 +66,10 @@ def main() -> None:
     options = arguments()
     install()
     runs: dict[str, list[Run]] = {}
-    with tempfile.TemporaryDirectory(prefix="metered-") as folder, serving(options) as url:
+    with (
+        tempfile.TemporaryDirectory(prefix="metered-") as folder,
+        serving(options.calls, options.tokens) as url,
+    ):
         rows = Path(folder) / "rows"
         prompts = write(rows, options.rows)
         for who in WAYS:
@@ -115,21 +116,6 @@ def write(folder: Path, rows: int) -> int:
     return int(prompts.sum())
 
 
-@contextmanager
-def serving(options: argparse.Namespace) -> Iterator[str]:
-    """The service in a process of its own, and its URL."""
-    command = [sys.executable, "-m", "benchmarks.metered.service"]
-    limits = [str(options.calls), str(options.tokens)]
-    with subprocess.Popen(
-        [*command, *limits], stdout=subprocess.PIPE, text=True, cwd=report.ROOT
-    ) as service:
-        try:
-            assert service.stdout
-            yield f"http://127.0.0.1:{service.stdout.readline().strip()}/"
-        finally:
-            service.kill()
-
-
 def calls_at(url: str) -> list[Call]:
     with urllib.request.urlopen(url + "log") as answer:
         return [tuple(call) for call in json.load(answer)]
@@ -147,15 +133,16 @@ def one_run(
     command = [python, str(HERE / script), url, str(options.calls), str(options.tokens), str(rows)]
     command += [str(out), how or str(place / "journal")]
     started, killed_at = time.monotonic(), None
-    process = start(command, python)
+    log = place / "log"
+    process = start(command, python, log)
     while kill and killed_at is None and process.poll() is None:
         time.sleep(0.2)
         if len({call for _, call, _, status in calls_at(url) if status == 200}) * 2 >= options.rows:
             kill_all(process)
             killed_at = time.monotonic()
-            process = start(command, python)
+            process = start(command, python, log)
     if process.wait() != 0:
-        raise RuntimeError(f"{who} ended with {process.returncode}")
+        raise RuntimeError(f"{who} ended with {process.returncode}: {log.read_text()[-3000:]}")
     seconds = time.monotonic() - started
     answered = sum(
         column.is_valid().to_numpy(zero_copy_only=False).sum()
@@ -167,10 +154,12 @@ def one_run(
     return run
 
 
-def start(command: list[str], python: str) -> subprocess.Popen[bytes]:
+def start(command: list[str], python: str, log: Path) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
+    environment["PYTHONPATH"] = str(HERE)  # where workers of Spark and Ray find by_hand
     environment.pop("SPARK_HOME", None)
-    return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+    with log.open("a") as written:
+        return subprocess.Popen(command, env=environment, stderr=written)
 
 
 def kill_all(process: subprocess.Popen[bytes]) -> None:

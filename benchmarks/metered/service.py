@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from aiohttp import web
 
@@ -72,6 +76,19 @@ class Service:
         self._tokens.take(tokens, now)
         await asyncio.sleep(0.3 + call * 104_729 % 1000 * 0.7e-3)
         return web.json_response({"answer": call * 2, "tokens": tokens})
+
+
+@contextmanager
+def serving(calls: float, tokens: float) -> Iterator[str]:
+    """Run the service in a process of its own; gives its URL."""
+    command = [sys.executable, "-m", "benchmarks.metered.service", str(calls), str(tokens)]
+    root = Path(__file__).resolve().parents[2]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as process:
+        try:
+            assert process.stdout
+            yield f"http://127.0.0.1:{process.stdout.readline().strip()}/"
+        finally:
+            process.kill()
 
 
 def main() -> None:

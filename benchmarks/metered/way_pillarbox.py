@@ -20,7 +20,7 @@ async def client() -> AsyncIterator[aiohttp.ClientSession]:
         yield session
 
 
-async def ask(session: aiohttp.ClientSession, row: Row) -> int:
+async def ask(row: Row, session: aiohttp.ClientSession) -> int:
     asked = {"id": row.id, "prompt_tokens": row.prompt_tokens}
     async with session.post(url, json=asked) as response:
         answer = await response.json()

@@ -269,7 +269,8 @@ def test_after_retry_after_nobody_calls_before_the_time_and_the_limit_has_fallen
     starts = [record["at"] for record in log.events("start")]
     # Those whose permits were given before it was told may be on their way.
     assert len([at for at in starts if told + 0.1 < at < told + 0.49]) == 0
-    assert len([at for at in starts if at >= told + 0.49]) > 25
+    # On a busy machine the other task may have made all of its calls before.
+    assert len([at for at in starts if at >= told + 0.49]) > 15
 
 
 def test_the_limit_follows_what_the_service_bears(spark: SparkSession, tmp_path: Path) -> None:

@@ -229,6 +229,8 @@ def test_usage_by_a_column_is_read_from_rows(spark: SparkSession, tmp_path: Path
     ]
     with pytest.raises(pb.InvalidOption, match="has none that is known"):
         pb.usage(out.drop("call"), by="s")
+    with pytest.raises(pb.InvalidOption, match=r"by must be no column of pb\.usage itself"):
+        pb.usage(out.withColumnRenamed("s", "Calls"), by="calls")
 
 
 def test_an_estimate_pays_for_a_sample_whose_answers_the_journal_keeps(
@@ -250,6 +252,9 @@ def test_an_estimate_pays_for_a_sample_whose_answers_the_journal_keeps(
     assert found.spread == {"calls": (40, 40), "tokens": (120, 120)}
     assert len(df.transform(pb.async_io, ask, **asked).collect()) == 50
     assert sorted(one["key"] for one in log.events("start")) == list(range(50))
+    spent = {**asked, "journal": None, "budget": pb.Budget(max_calls=3, on_exceeded="skip")}
+    with pytest.raises(Exception, match="BUDGET_EXCEEDED"):
+        pb.estimate(df, ask, sample=10, **spent)
 
 
 def test_an_estimate_counts_failed_rows_under_every_option(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -41,6 +43,11 @@ def refused(make: Any) -> str:
 )
 def test_amounts_are_checked_when_it_is_made(options: dict[str, Any], told: str) -> None:
     assert told in refused(lambda: pb.Budget(**options))
+
+
+def test_money_may_be_a_decimal() -> None:
+    assert pb.Budget(max_usage={"usd": Decimal("0.5")})._to_spec()["max_usage"] == {"usd": 0.5}
+    assert "budget.max_usage" in refused(lambda: pb.Budget(max_usage={"usd": Decimal("Infinity")}))
 
 
 @pytest.mark.parametrize("most", [0, 100, 0.0, 0.02])
@@ -86,10 +93,9 @@ def test_its_units_are_units_of_the_operator() -> None:
     assert options.units == ("tokens", "pages", "usd")
 
 
-def test_keyed_functions_say_that_they_have_none() -> None:
-    async_one: Any = pb.process_keyed_async
-    plain: Any = pb.process_keyed
-    budget = pb.Budget(max_calls=1)
-    told = refused(lambda: async_one(None, None, by="k", returns="n int", budget=budget))
-    assert "pb.async_io has this option" in told
-    assert "budget" in refused(lambda: plain(None, None, by="k", returns="n int", budget=budget))
+def test_functions_that_make_no_calls_say_that_they_have_none() -> None:
+    options: dict[str, Any] = {"by": "k", "returns": "n int", "budget": pb.Budget(max_calls=1)}
+    for plain in (pb.process_keyed, pb.process_keyed_arrow):
+        function: Any = plain
+        told = refused(functools.partial(function, None, None, **options))
+        assert "makes no calls; use pb.process_keyed_async" in told

@@ -28,7 +28,7 @@ def test_what_is_written_down_tells_of_a_change_in_a_signature_or_a_field():
 
 def test_what_is_reserved_is_free():
     reserved = (
-        "async_map", "Ticketed", "typing",
+        "async_map", "typing",
         "sql",
     )  # fmt: skip
     assert [name for name in reserved if name in dir(pb)] == []

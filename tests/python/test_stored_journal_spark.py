@@ -155,10 +155,19 @@ def test_what_is_not_there_is_said(spark: SparkSession, journal: str, tmp_path: 
         pb.read_journal(spark, journal)
     Path(journal).mkdir()
     assert pb.read_journal(spark, journal).count() == 0
-    with pytest.raises(pb.InvalidOption, match=r"NO_JOURNAL_OPERATOR.*of risk; there are .* none"):
+    with pytest.raises(
+        pb.InvalidOption, match=r"NO_JOURNAL_OPERATOR.*of risk; there are .* no operator"
+    ):
         pb.read_journal(spark, journal, name="risk")
     rated(claims(spark, 1), journal, "3").collect()
-    there = r"of risk of the version 2; there are those of risk \(version 3\)"
+    for missing in ("risk of the version 2", "the version 2"):
+        there = rf"of {missing}; there are those of risk \(version 3\)"
+        name = "risk" if "risk" in missing else None
+        with pytest.raises(pb.InvalidOption, match=there):
+            pb.read_journal(spark, journal, name=name, version="2")
+    (tmp_path / "a.file").write_text("")
+    with pytest.raises(pb.InvalidOption, match=r"NO_JOURNAL\].*/a.file"):
+        pb.read_journal(spark, tmp_path / "a.file")
     with pytest.raises(pb.InvalidOption, match=there):
         pb.purge_journal(spark, journal, name="risk", version="2")
     (tmp_path / "old").mkdir()

@@ -1,6 +1,7 @@
 """The call of an asynchronous function in a plain unit test."""
 
 import asyncio
+from decimal import Decimal
 
 import pytest
 
@@ -30,6 +31,34 @@ def test_a_function_reports_what_it_uses_in_a_unit_test():
         call.report_usage(tokens=[1, 2])
         call.report_usage(tokens=4)
         assert call.usage == {"tokens": 7}
+
+
+def test_money_may_be_a_decimal():
+    with pb.testing.call(usage="usd") as call:
+        call.report_usage(usd=Decimal("0.25"))
+        assert call.usage == {"usd": 0.25}
+        for no_amount in ("NaN", "-1", "Infinity"):
+            with pytest.raises(pb.InvalidOption, match="INVALID_USAGE"):
+                call.report_usage(usd=Decimal(no_amount))
+
+
+def test_what_is_reported_when_the_attempt_has_ended_is_refused():
+    kept = []
+
+    async def ask(row):
+        kept.append(pb.current_call())
+        kept[-1].report_usage(usd=1)
+        if row.fails:
+            raise ValueError
+
+    harness = pb.testing.AsyncHarness(
+        ask, schema="fails boolean", returns="x int", usage="usd", on_error="column"
+    )
+    harness.run([(False,), (True,)])
+    for call in kept:
+        with pytest.raises(pb.NoCurrentCall, match=r"CALL_HAS_ENDED.*reported usd"):
+            call.report_usage(usd=1)
+        assert call.usage == {"usd": 1}
 
 
 @pytest.mark.parametrize(

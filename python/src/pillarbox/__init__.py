@@ -21,6 +21,7 @@ require_supported()  # first, since another PySpark may fail in the imports belo
 from ._async.calls import Call, call_id, current_call
 from ._async.function import AsyncFunction, AsyncOpenContext
 from ._async.limit_headers import limit_from
+from ._async.ticketed import Ticketed
 from ._base.functions import JvmFunction
 from ._driver.async_io import async_io
 from ._driver.async_udf import AsyncUdf, async_udf
@@ -125,6 +126,7 @@ __all__ = [
     "RetryAfter",
     "StateError",
     "StateTtl",
+    "Ticketed",
     "Timeout",
     "Timer",
     "Timers",

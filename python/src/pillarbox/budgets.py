@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from decimal import Decimal
 from math import isfinite
 from typing import Any, Literal
 
@@ -21,8 +22,10 @@ class Budget:
     """What the calls of an operator may spend, over all executors.
 
     In a batch it is the budget of one action; in a stream that of the query, and its checkpoint
-    has what was spent. It is never exceeded, whatever is killed: what a lost executor had been
-    granted counts as spent. Answers of a journal and shared calls cost nothing.
+    has what was spent. ``max_calls`` is never exceeded, whatever is killed: what a lost executor
+    had been granted counts as spent. ``max_usage`` may be, by what calls under way use beyond the
+    mean: keep ``capacity`` small where one call is a good part of it. Answers of a journal and
+    shared calls cost nothing.
 
     Parameters
     ----------
@@ -41,7 +44,7 @@ class Budget:
     _: KW_ONLY
     max_failed: float | None = None
     max_calls: int | None = None
-    max_usage: Mapping[str, float] | None = field(default=None, hash=False)
+    max_usage: Mapping[str, float | Decimal] | None = field(default=None, hash=False)
     on_exceeded: OnExceeded = "raise"
     name: str | None = None
 
@@ -91,7 +94,7 @@ def _check_usage(value: object) -> None:
     assert isinstance(value, Mapping)
     as_units(list(value), "budget.max_usage")
     for most in value.values():
-        fits = is_number(most, int, float) and isfinite(most) and most > 0
+        fits = is_number(most, int, float, Decimal) and isfinite(most) and most > 0
         check(fits, "budget.max_usage", expected, value, example)
 
 

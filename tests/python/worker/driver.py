@@ -26,7 +26,7 @@ from pillarbox._base.functions import is_async
 from pillarbox._base.spark_versions import in_utc
 from pillarbox._worker.main import main
 from pillarbox.limits import as_limits
-from pillarbox.options import as_batch_size, as_on_error, as_retry, as_timeout
+from pillarbox.options import Journal, as_batch_size, as_on_error, as_retry, as_timeout
 
 LIMIT_S = 20
 
@@ -43,6 +43,8 @@ def options_for(**options: Any) -> AsyncOptions:
         "retry": as_retry,
         "on_error": as_on_error,
     }
+    if options.pop("journaled", False):
+        options["journal"] = Journal("/journal")
     meant = {name: means.get(name, lambda one: one)(one) for name, one in options.items()}
     return AsyncOptions(**{"name": "test", **meant})
 
@@ -166,15 +168,19 @@ class Worker:
 
     def receive(self) -> tuple[str, Any]:
         """The next frame: its type's letter and its parsed body. EOFError at the end."""
+        letter, body = self.receive_raw()
+        parsers = {"R": self._results, "F": _failures, "T": _fatal}
+        return letter, parsers[letter](body) if letter in parsers else body
+
+    def receive_raw(self) -> tuple[str, bytes]:
+        """The next frame, with its body as it came."""
         header = self._stream.read(5)
         if len(header) < 5:
             raise EOFError
         length, kind = struct.unpack("<Ic", header)
         body = self._stream.read(length - 1)
         assert len(body) == length - 1
-        letter = kind.decode()
-        parsers = {"R": self._results, "F": _failures, "T": _fatal}
-        return letter, parsers[letter](body) if letter in parsers else body
+        return kind.decode(), body
 
     def _results(self, body: bytes) -> list[tuple[int, int, Any]]:
         (count,) = struct.unpack_from("<I", body)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from decimal import Decimal
 
 from .._base.checks import is_number
 from ..errors import error, shown
 
-Amounts = float | Sequence[float]
+Amounts = float | Decimal | Sequence[float | Decimal]
 
 OF_CALLS, PAUSE = -1, -2
 
@@ -48,11 +51,12 @@ class RunningCall:
     """One attempt of one element, or of a group of elements in the batch form.
 
     ``names`` are the calls' ids if they are made of keys and not of the rows' places. The outcome
-    of a call that is ``cancelled`` is not reported. ``usage`` is what was reported so far.
+    of a call that is ``cancelled`` is not reported. ``usage`` is what was reported so far; nothing
+    more is taken once it ``has_ended``.
     """
 
-    __slots__ = ("attempts", "cancelled", "elements", "is_group", "names", "pending", "site",
-                 "usage")  # fmt: skip
+    __slots__ = ("attempts", "cancelled", "elements", "has_ended", "is_group", "names", "pending",
+                 "site", "usage")  # fmt: skip
 
     def __init__(
         self,
@@ -70,9 +74,12 @@ class RunningCall:
         self.pending = len(elements)
         self.usage: dict[str, float] | None = None
         self.cancelled = False
+        self.has_ended = False
 
     def use(self, reported: Mapping[str, Amounts]) -> None:
-        """Add to what the call has used, by unit."""
+        """Add to what the call has used, by unit. Raises ``NoCurrentCall`` once it has ended."""
+        if self.has_ended:
+            raise error("CALL_HAS_ENDED", operator=self.site.operator, units=", ".join(reported))
         amounts = {unit: self._by_row(unit, amount) for unit, amount in reported.items()}
         self.usage = self.usage or {}
         for unit, by_row in amounts.items():
@@ -92,10 +99,16 @@ class RunningCall:
             each, expected = (amount,), "a number"
         if len(each) not in (1, rows) or not all(map(_is_amount, each)):
             raise error("INVALID_USAGE", unit=unit, expected=expected, value=shown(amount))
-        whole = (self.usage or {}).get(unit, 0) + sum(each)
+        numbers = list(map(float, each))
+        whole = (self.usage or {}).get(unit, 0) + sum(numbers)
         if not _is_amount(whole):
             raise error("INVALID_USAGE", unit=unit, expected=expected, value=shown(whole))
-        return each if len(each) == rows else [each[0] / rows] * rows
+        return numbers if len(each) == rows else [numbers[0] / rows] * rows
+
+    def id(self) -> str:
+        if self.is_group:
+            raise error("CALL_ID_OF_BATCH", rows=len(self.elements))
+        return self.ids()[0]
 
     def ids(self) -> list[str]:
         if self.names is not None:
@@ -103,11 +116,24 @@ class RunningCall:
         return [f"{self.site.prefix}-{one}" for one in self.elements]
 
 
+class Submission(RunningCall):
+    """A call that submits many rows for one ticket, under one id."""
+
+    __slots__ = ()
+
+    def id(self) -> str:
+        # In the order of the rows, since that is the order of the answers of the ticket.
+        return hashlib.sha256("\n".join(self.ids()).encode()).hexdigest()[:32]
+
+
 _MOST = sys.float_info.max
 
 
 def _is_amount(amount: object) -> bool:
-    return is_number(amount, int, float) and 0 <= amount <= _MOST  # type: ignore[operator]
+    if not is_number(amount, int, float, Decimal):
+        return False
+    is_nan = not isinstance(amount, int) and math.isnan(amount)  # type: ignore[arg-type]
+    return not is_nan and 0 <= amount <= _MOST  # type: ignore[operator]
 
 
 CURRENT: ContextVar[RunningCall] = ContextVar("pillarbox_call")
@@ -121,10 +147,9 @@ class Call:
 
     @property
     def id(self) -> str:
-        """The id that :func:`call_id` returns. Raises :class:`NoCurrentCall` in the batch form."""
-        if self._running.is_group:
-            raise error("CALL_ID_OF_BATCH", rows=len(self._running.elements))
-        return self._running.ids()[0]
+        """The id that :func:`call_id` returns. Raises :class:`NoCurrentCall` in the batch form,
+        but for ``submit`` of a :class:`Ticketed`, where it is made of those of all rows."""
+        return self._running.id()
 
     @property
     def ids(self) -> list[str]:
@@ -154,7 +179,8 @@ class Call:
         Units are those that ``usage=`` of the operator names. May be called in any coroutine or
         thread of the call, and several times.
 
-        Raises :class:`InvalidOption` for another unit, and for no finite number from 0 on.
+        Raises :class:`InvalidOption` for another unit, and for no finite number from 0 on, and
+        :class:`NoCurrentCall` when the attempt has ended: what comes then counts nowhere.
         """
         self._running.use(amounts)
 

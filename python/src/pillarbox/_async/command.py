@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .._base.functions import JvmFunction, check_parameters, is_async, name_of, pickled, unpickled
+from .._base.functions import (
+    JvmFunction,
+    check_called,
+    check_parameters,
+    is_async,
+    name_of,
+    pickled,
+    unpickled,
+)
 from ..errors import error, shown
 from ..retry import Retry
 from .function import AsyncFunction, Opening, check_methods, invoke
@@ -16,6 +22,8 @@ from .options import AsyncOptions
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+    from .ticketed import Ticketed
 
 
 @dataclass(frozen=True)
@@ -26,7 +34,7 @@ class Command:
     determine (user-defined types, timestamps without a zone).
     """
 
-    function: Callable[..., Any]
+    function: Any  # a callable, or a Ticketed
     is_async: bool
     is_batch: bool
     resource: Callable[[], Any] | None
@@ -41,17 +49,21 @@ class Command:
 
     @staticmethod
     def of(
-        function: Callable[..., Any] | AsyncFunction,
+        function: Callable[..., Any] | AsyncFunction | Ticketed,
         options: AsyncOptions,
         resource: Callable[[], Any] | None,
         input_schema: StructType,
         returns: StructType,
     ) -> Command:
         """Return the command of a function, or of an object, which is opened like a resource."""
-        called: Callable[..., Any]
+        called: Any
+        name = name_of(function)
         if isinstance(function, AsyncFunction):
             resource, called = Opening(function, options.name), invoke
             calls = is_async(function.invoke)
+        elif options.ticketed is not None:
+            called, calls = options.ticketed, is_async(options.ticketed.submit)
+            name = name_of(options.ticketed.submit)
         else:
             called, calls = function, is_async(function)
         return Command(
@@ -62,7 +74,7 @@ class Command:
             retry=options.retry,
             input_schema=input_schema,
             returns=returns,
-            name=name_of(function),
+            name=name,
         )
 
 
@@ -99,28 +111,6 @@ def check_function(function: object, with_resource: bool, is_batch: bool) -> Non
     called = check_called(function, "NOT_A_FUNCTION")
     arguments = ("rows" if is_batch else "row", *(("resource",) if with_resource else ()))
     check_parameters(called, arguments, name_of(called))
-
-
-def check_called(function: object, refusal: str) -> Callable[..., Any]:
-    """Return ``function`` if a call of it can give one answer. Raises ``InvalidFunction``.
-
-    The conditions are ``refusal`` for what is no function, CALLED_FUNCTION and ASYNC_GENERATOR.
-    """
-    inner = function
-    while isinstance(inner, functools.partial):
-        inner = inner.func
-    if isinstance(inner, type):
-        raise error(refusal, value=f"the class {inner.__qualname__}")
-    if hasattr(inner, "evalType") and hasattr(inner, "returnType"):
-        raise error(refusal, value=f"the Spark UDF {name_of(inner)}, which gives columns")
-    if inspect.iscoroutine(function):
-        function.close()
-        raise error("CALLED_FUNCTION", value=shown(function))
-    if not callable(function):
-        raise error(refusal, value=shown(function))
-    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
-        raise error("ASYNC_GENERATOR", function=name_of(function))
-    return function
 
 
 def check_resource(resource: object) -> None:

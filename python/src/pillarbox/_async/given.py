@@ -23,6 +23,7 @@ from ..retry import Retry, transient
 from .command import check_function, check_resource
 from .function import AsyncFunction
 from .options import AsyncOptions, name_of_operator
+from .ticketed import Ticketed
 
 
 def given_options(given: Mapping[str, Any]) -> AsyncOptions:
@@ -33,7 +34,10 @@ def given_options(given: Mapping[str, Any]) -> AsyncOptions:
     """
     function, resource = given["function"], given["resource"]
     check_resource(resource)
-    check_function(function, resource is not None, given["batch_size"] is not None)
+    if isinstance(function, Ticketed):
+        function._check_parameters(resource is not None, given["batch_size"] is not None)
+    else:
+        check_function(function, resource is not None, given["batch_size"] is not None)
     kept, key = as_journal(given["journal"]), _columns("call_key", given["call_key"])
     return AsyncOptions(
         name=name_of_operator(given["name"], name_of(function), key, kept),
@@ -54,6 +58,7 @@ def given_options(given: Mapping[str, Any]) -> AsyncOptions:
         call_column=given["call_column"],
         journal=kept,
         carry_over=as_carry_over(given["carry_over"]),
+        ticketed=function if isinstance(function, Ticketed) else None,
     )
 
 

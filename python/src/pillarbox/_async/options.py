@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from .._base.checks import check, check_count, check_flag, check_name, needs_other
+from .._base.checks import check, check_count, check_flag, check_name, invalid, needs_other
 from ..budgets import Budget
 from ..errors import error
 from ..limits import CALLS, Limit
@@ -16,6 +16,8 @@ from ..retry import Retry
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField
+
+    from .ticketed import Ticketed
 
 OnError = Literal["raise", "null", "column"]
 Engine = Literal["auto", "jvm", "python"]
@@ -48,6 +50,7 @@ class AsyncOptions:
     budget: Budget | None = None
     call_column: str | None = None
     by: tuple[str, ...] = ()
+    ticketed: Ticketed | None = None
 
     def __post_init__(self) -> None:
         check_flag("ordered", self.ordered)
@@ -57,13 +60,16 @@ class AsyncOptions:
         if self.call_column is not None:
             check_name("call_column", self.call_column, "call")
         if self.batch_size is not None:
-            size, most = self.batch_size.rows, f"at most capacity ({self.capacity})"
-            check(size <= self.capacity, "batch_size", most, size, self.capacity)
+            option = "capacity" if self.ticketed is None else "max_pending"
+            size, most = self.batch_size.rows, f"at most {option} ({self.rows_in_flight})"
+            check(size <= self.rows_in_flight, "batch_size", most, size, self.rows_in_flight)
         self._check_carry_over()
         self._check_share_calls()
         self._check_limits()
         self._check_by()
         self._check_budget()
+        if self.ticketed is not None:
+            self._check_ticketed(self.ticketed)
 
     def _check_carry_over(self) -> None:
         most = None if self.carry_over is None else self.carry_over.max_rows
@@ -73,8 +79,8 @@ class AsyncOptions:
         if not self.ordered:
             advice = "Leave max_rows out: results leave as they come."
             raise needs_other(option, most, "with ordered=False", advice)
-        least = f"at least capacity ({self.capacity})"
-        check(most >= self.capacity, option, least, most, 10 * self.capacity)
+        least, places = "max_pending" if self.ticketed else "capacity", self.rows_in_flight
+        check(most >= places, option, f"at least {least} ({places})", most, 10 * places)
 
     def _check_share_calls(self) -> None:
         if self.share_calls != "query":
@@ -113,6 +119,38 @@ class AsyncOptions:
             advice = 'Use on_error="column" or "null", or on_exceeded="raise".'
             raise needs_other("budget.on_exceeded", "skip", condition, advice)
 
+    def _check_ticketed(self, halves: Ticketed) -> None:
+        if self.journal is None:
+            raise error("TICKETED_WITHOUT_JOURNAL")
+        if halves.on_pending == "leave" and self.error_column is None:
+            advice = 'Use on_error="column": the kind of such a row is PENDING.'
+            raise needs_other("on_pending", "leave", f"with on_error={self.on_error!r}", advice)
+        if self.retry is not None and self.retry.if_result is not None:
+            advice = (
+                "Leave it out, and let collect return an exception where a row's answer is bad."
+            )
+            condition = (
+                "for a pb.Ticketed, whose answers don't change when they are collected again"
+            )
+            raise needs_other("retry.if_result", self.retry.if_result, condition, advice)
+        if self.keys_of_limits:
+            advice = 'Give the limit no key, or a scope="key", which counts the rows that are out.'
+            condition = "for a pb.Ticketed, whose tickets have rows of several values"
+            raise needs_other("limit.key", self.keys_of_limits[0], condition, advice)
+        total, poll = self.timeout._total_ms, halves._poll_ms
+        if total and total <= poll:
+            expected = f"longer than poll ({poll} ms) for a pb.Ticketed"
+            raise invalid("timeout", expected, self.timeout.total, '"25 hours"')
+        carried = self.carry_over
+        if carried and halves.on_pending == "wait" and carried._max_lag_ms <= poll:
+            expected = f"longer than poll ({poll} ms) for a pb.Ticketed: a micro-batch waits then"
+            raise invalid("carry_over.max_lag", expected, carried.max_lag, '"25 hours"')
+
+    @property
+    def rows_in_flight(self) -> int:
+        """The rows of a task that may be in flight, those that wait for a ticket's answer too."""
+        return self.capacity if self.ticketed is None else self.ticketed.max_pending
+
     @property
     def calls_per_key(self) -> int | None:
         """The calls in flight of each key of ``by``; None for any number."""
@@ -127,7 +165,15 @@ class AsyncOptions:
     @property
     def limits_of_calls(self) -> tuple[Limit, ...]:
         """The limits of another scope than "key"."""
-        return tuple(limit for limit in self.limits if limit.scope != "key")
+        limits = [limit for limit in self.limits if limit.scope != "key"]
+        if self.ticketed is not None and not any(map(self._bounds_task, limits)):
+            # What is in flight is far more, and holds no permit while it waits.
+            limits.append(Limit(concurrency=self.capacity, scope="task"))
+        return tuple(limits)
+
+    def _bounds_task(self, limit: Limit) -> bool:
+        most = limit.concurrency
+        return limit.scope == "task" and most is not None and most <= self.capacity
 
     @property
     def units(self) -> tuple[str, ...]:
@@ -161,7 +207,7 @@ class AsyncOptions:
         return {
             "name": self.name,
             "ordered": self.ordered,
-            "capacity": self.capacity,
+            "capacity": self.rows_in_flight,
             "timeout_ms": self.timeout._total_ms,
             "attempt_timeout_ms": self.timeout._attempt_ms,
             "retry": self.retry and self.retry._to_spec(),
@@ -170,7 +216,7 @@ class AsyncOptions:
             "limits": [spec for limit in self.limits_of_calls for spec in limit._to_specs()],
             "calls_per_key": self.calls_per_key,
             "explode": self.explode,
-            "batch": batch and {"rows": batch.rows, "wait_ms": batch._wait_ms},
+            "batch": batch and {"rows": batch.rows, "wait_ms": self._batch_wait_ms(batch)},
             "carry_over": carried
             and {
                 "max_lag_ms": carried._max_lag_ms,
@@ -183,10 +229,15 @@ class AsyncOptions:
             "share_calls": self.share_calls is not None,
             "share_in_query": self.share_calls == "query",
             "budget": self.budget and self.budget._to_spec(),
+            "ticketed": self.ticketed and self.ticketed._to_spec(),
             "call_column": self.call_column,
             "units": list(self.units),
             "blocked_loop_ms": BLOCKED_LOOP_MS,
         }
+
+    def _batch_wait_ms(self, batch: BatchSize) -> int:
+        """The time that the first row of a list waits for others, which is little beside a poll."""
+        return max(batch._wait_ms, self.ticketed._poll_ms if self.ticketed else 0)
 
 
 def name_of_operator(
@@ -222,7 +273,9 @@ def options_of_jvm(options: AsyncOptions) -> Iterator[tuple[str, str]]:
     of_use = next((limit.unit for limit in options.limits if limit.unit != CALLS), None)
     no_order = "a Python worker is given its rows a batch at a time and keeps no order by key"
     by_itself = "each row is called by itself, and its answer goes to Spark alone"
+    ticket = "a ticket is kept in a journal before anything else happens"
     for option, value, reason in (
+        ("pb.Ticketed", options.ticketed, ticket),
         ("limit.adaptive", adaptive, "its calls don't learn how the service bears others"),
         ("limit.breaker", breaker, "its calls don't learn how the service bears others"),
         ("limit.unit", of_use, "a Python worker does not wait for what its calls have reported"),

@@ -50,6 +50,8 @@ class CallRunner:
     ``call_context``, by default the context in which the runner is made.
     """
 
+    _group_type = RunningCall
+
     def __init__(
         self,
         command: Command,
@@ -82,12 +84,22 @@ class CallRunner:
     def _invoker(
         self, command: Command, resource: Any, max_threads: int
     ) -> Callable[[Any], Awaitable[Any]]:
-        function = command.function
+        return self._bound(command.function, command.is_async, command, resource, max_threads)
+
+    def _bound(
+        self,
+        function: Callable[..., Any],
+        is_async: bool,
+        command: Command,
+        resource: Any,
+        max_threads: int,
+    ) -> Callable[[Any], Awaitable[Any]]:
         if command.resource is not None:
             function = _with_resource(function, resource)
-        if command.is_async:
+        if is_async:
             return function
-        self._pool = CallThreads(max_threads)
+        if self._pool is None:
+            self._pool = CallThreads(max_threads)
         return functools.partial(self._in_thread, self._pool, function)
 
     async def _in_thread(
@@ -133,7 +145,7 @@ class CallRunner:
             ids, attempts, rows = self._readable(ids, attempts, rows)
             if not rows:
                 return
-        call = RunningCall(self.site, tuple(ids), tuple(attempts), names, is_group=True)
+        call = self._group_type(self.site, tuple(ids), tuple(attempts), names, is_group=True)
         for key in zip(ids, attempts, strict=True):
             self._live[key] = call
         self._start(call, self._run(call, rows))
@@ -213,6 +225,7 @@ class CallRunner:
         else:
             self._answers(call, answers)
         finally:
+            call.has_ended = True
             self._tasks.pop(call, None)
 
     def _used(self, call: RunningCall, unit: int, amounts: Sequence[float]) -> None:

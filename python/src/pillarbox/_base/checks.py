@@ -82,10 +82,11 @@ def check_name(option: str, value: object, example: str, expected: str = "a name
 def check_text(option: str, value: str, example: object) -> None:
     """Accept valid Unicode without a NUL, as paths, column names and services need it."""
     expected = "text without lone surrogates and NUL characters"
-    check("\0" not in value and _is_unicode(value), option, expected, value, example)
+    check("\0" not in value and is_unicode(value), option, expected, value, example)
 
 
-def _is_unicode(text: str) -> bool:
+def is_unicode(text: str) -> bool:
+    """Return True for a text without lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -28,8 +28,8 @@ class Failure:
     ``traceback`` shows the user's frames only; ``retry_after_ms`` is -1 where the function asked
     for no delay of its own. ``on_result`` marks an answer that ``retry.if_result`` refused,
     ``overload`` a status by which the service says that it is overloaded, ``pauses_limit`` a delay
-    for all calls under the operator's limits. The texts are valid
-    Unicode of bounded length.
+    for all calls under the operator's limits, ``ends_ticket`` the end of the call's ticket. The
+    texts are valid Unicode of bounded length.
     """
 
     kind: str
@@ -40,6 +40,7 @@ class Failure:
     retry_after_ms: int = -1
     overload: bool = False
     pauses_limit: bool = False
+    ends_ticket: bool = False
 
 
 class Told(Exception):

@@ -104,6 +104,28 @@ def is_async(function: object) -> bool:
     return inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
+def check_called(function: object, refusal: str) -> Callable[..., Any]:
+    """Return ``function`` if a call of it can give one answer. Raises ``InvalidFunction``.
+
+    The conditions are ``refusal`` for what is no function, CALLED_FUNCTION and ASYNC_GENERATOR.
+    """
+    inner = function
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    if isinstance(inner, type):
+        raise error(refusal, value=f"the class {inner.__qualname__}")
+    if hasattr(inner, "evalType") and hasattr(inner, "returnType"):
+        raise error(refusal, value=f"the Spark UDF {name_of(inner)}, which gives columns")
+    if inspect.iscoroutine(function):
+        function.close()
+        raise error("CALLED_FUNCTION", value=shown(function))
+    if not callable(function):
+        raise error(refusal, value=shown(function))
+    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+        raise error("ASYNC_GENERATOR", function=name_of(function))
+    return function
+
+
 def check_parameters(
     function: Callable[..., Any],
     arguments: tuple[str, ...],

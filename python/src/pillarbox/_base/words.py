@@ -111,6 +111,9 @@ _ASYNC_IO = _SPENDING | _words(
         "carry_over=pb.CarryOver(slots=...)": "slots",
         "journal=pb.Journal(path, ttl=...)": "journal_ttl ttl",
         "journal=pb.Journal(path, version=...)": "version",
+        "pb.Ticketed(submit, collect, poll=...) in the place of the function": (
+            "submit collect poll poll_interval on_pending max_pending"
+        ),
         "journal, the path of a folder": "cache",
         "call_key, with name; pb.call_id() gives the key of a call": "idempotency_key",
         "inputs": "columns input",

@@ -11,6 +11,7 @@ from .._async.command import Command
 from .._async.function import AsyncFunction
 from .._async.given import check_kind, given_options
 from .._async.options import AsyncOptions, Engine, refuse_for_python
+from .._async.ticketed import Ticketed
 from .._base.checks import check_choice, check_frame
 from .._base.functions import JvmFunction
 from .._base.unknown_options import answers_unknown
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     from .door import Door
 
-Function = Callable[..., Any] | AsyncFunction | JvmFunction
+Function = Callable[..., Any] | AsyncFunction | JvmFunction | Ticketed
 
 _LOG = logging.getLogger("pillarbox")
 
@@ -94,6 +95,7 @@ def async_io(
     - an object of a class that extends :class:`AsyncFunction`, with clients of its own;
     - with ``batch_size`` each of these gets a list of rows, and returns a list with one result a
       row, in the order of the rows;
+    - a :class:`Ticketed`: two functions, for calls that take hours (engine "jvm" only);
     - a :class:`JvmFunction`: a Scala or Java ``AsyncFunction`` by class name (engine "jvm" only).
 
     With ``resource`` a function takes the open resource as second parameter. A result is a dict,
@@ -116,7 +118,8 @@ def async_io(
         ``by``, within a key.
     by: the columns of a key. Rows are shuffled by it, as in :func:`process_keyed`; a row waits for
         rows of its own key only, and a :class:`Limit` may hold for each key. Engine "jvm" only.
-    capacity: the number of rows in flight in one task, with those that wait for their turn.
+    capacity: the number of rows in flight in one task, with those that wait for their turn; with a
+        :class:`Ticketed` the number of calls at a time.
     limit: the number of calls that the service may see, as a :class:`Limit` or several. One with
         scope="key" and others hold together. Engine "python" keeps scope="task" only.
     budget: when to stop calling, a :class:`Budget`. Engine "jvm" only.
@@ -182,6 +185,7 @@ def _plan(
 
     check_frame(df)
     if df.isStreaming:
+        _check_waits(options)
         warn_without_timeout("async_io", options.name, options.timeout)
     schema = df.schema
     sensitive = is_case_sensitive(df.sparkSession)
@@ -210,6 +214,11 @@ def _plan(
     spec = async_spec(options, asked, inputs, by, columns, identity)
     with reported():
         return door.async_io(df, command, spec)
+
+
+def _check_waits(options: AsyncOptions) -> None:
+    if options.ticketed and options.ticketed.on_pending == "wait" and options.carry_over is None:
+        raise error("TICKETED_HOLDS_STREAM")
 
 
 def _door_to_jvm(df: DataFrame, function: Function, engine: str) -> Door | None:

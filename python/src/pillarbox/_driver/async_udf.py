@@ -13,13 +13,14 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from .._async.column_command import ColumnCommand, by_place
-from .._async.command import check_called, check_resource
+from .._async.command import check_resource
 from .._async.function import AsyncFunction
 from .._async.given import check_retry_on
 from .._async.options import AsyncOptions, name_of_operator
 from .._async.resources import OpenResource
+from .._async.ticketed import Ticketed
 from .._base.checks import needs_other
-from .._base.functions import JvmFunction, is_async, name_of
+from .._base.functions import JvmFunction, check_called, is_async, name_of
 from .._base.unknown_options import answers_unknown
 from ..budgets import Budget, as_budget
 from ..errors import error, shown
@@ -199,7 +200,7 @@ def async_udf(
 
 
 def _check_function(function: object) -> None:
-    if isinstance(function, (AsyncFunction, JvmFunction, AsyncUdf)):
+    if isinstance(function, (AsyncFunction, JvmFunction, Ticketed, AsyncUdf)):
         raise error("NOT_A_FUNCTION_OF_VALUES", value=shown(function))
     check_called(function, "NOT_A_FUNCTION_OF_VALUES")
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from .._async.ticketed import Ticketed
 from .._base.checks import check, check_count, check_frame, needs_other
 from .._keyed.input_columns import quoted
+from ..budgets import as_budget
 from ..limits import Limit, as_limits
 from ..options import ErrorColumn, as_batch_size, as_journal, as_on_error
 from .async_io import async_io
@@ -50,6 +52,8 @@ def estimate(
     the sample. A row that fails for good is counted, whatever ``on_error`` says. With a ``journal``
     the sample's answers are there, so the estimate is of the rows that are left, less the share
     that the journal had already; without one it is of all rows, and the sample is paid twice.
+    A ``budget`` holds for the sample, and fails this if the sample spends it, whatever its
+    ``on_exceeded`` says: of rows that are left out nothing would be known.
 
     ``duration_s`` is the longest of what each limit needs for so many calls, and of what
     ``capacity`` in as many tasks as run at a time needs for calls that take as long as those of the
@@ -69,6 +73,9 @@ def estimate(
     check_count("sample", sample, 100)
     example = "spark.read.table(...), rows as the stream has them"
     check(not df.isStreaming, "df", "a batch DataFrame", df, example)
+    if isinstance(function, Ticketed):
+        advice = "Call submit and collect for some rows yourself, and multiply what they cost."
+        raise needs_other("function", function, "with pb.estimate, which waits for answers", advice)
     if options.get("explode"):
         advice = "Leave explode out, or run pb.async_io on a sample and read pb.usage of that."
         raise needs_other("explode", options["explode"], "with pb.estimate", advice)
@@ -125,6 +132,8 @@ def _called(
     given = as_on_error(options.get("on_error", "raise"))
     failed = given if isinstance(given, ErrorColumn) else ErrorColumn(_ERROR)
     asked = {**options, "on_error": failed, "call_column": _CALL, "carry_over": False}
+    if (budget := as_budget(options.get("budget"))) is not None:
+        asked["budget"] = replace(budget, on_exceeded="raise")
     sampled = df.orderBy(F.rand()).limit(count)
     called: Any = async_io(sampled, function, **asked)
     call, error = called[f"`{_CALL}`"], called[f"`{failed.name}`"]

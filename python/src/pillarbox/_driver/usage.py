@@ -91,6 +91,9 @@ def _by_columns(df: Any, by: Sequence[str]) -> DataFrame:
 
     sensitive = is_case_sensitive(df.sparkSession)
     groups = [find_column(df.schema, name, "by", sensitive).name for name in by]
+    for name in groups:
+        own = name.lower() in ("operator", *_COUNTS, "usage")
+        check(not own, "by", "no column of pb.usage itself (rename it)", name, "tenant")
     calls = [field for field in df.schema.fields if OPERATOR in (field.metadata or {})]
     if not calls:
         raise error("NO_CALL_COLUMN", columns=", ".join(df.columns))

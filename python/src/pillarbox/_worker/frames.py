@@ -13,17 +13,19 @@ from typing import Any
 import pyarrow as pa
 
 from .._async.calls import Told
+from .._async.ticket_runner import Wait
 from .._base.failures import Failure, message_of
 from ..errors import PillarboxError, error
 from . import accumulators
 
-INIT, CALLS, GROUP, PART, CANCEL, GIVE_UP, END = b"ICGPXUE"
-READY, RESULTS, FAILURES, USAGE, TOLD, FATAL = b"ORFSLT"
+INIT, CALLS, GROUP, PART, COLLECT, CANCEL, GIVE_UP, END = b"ICGPKXUE"
+READY, RESULTS, FAILURES, TICKETS, USAGE, TOLD, FATAL = b"ORFQSLT"
 
 _HEADER = struct.Struct("<IB")
 _FAILURE = struct.Struct("<qiBq")
 _USAGE = struct.Struct("<qiid")
 _TOLD = struct.Struct("<qiidd")
+_TICKET = struct.Struct("<qiii")
 _NAME_SIZE = 16
 
 
@@ -110,6 +112,18 @@ class Calls:
     names: Sequence[str] = ()
 
 
+@dataclass(frozen=True)
+class Collection:
+    """A call for the answers of a ticket, at the ``places`` of those of ``of`` rows."""
+
+    ids: Sequence[int]
+    attempts: Sequence[int]
+    names: Sequence[str]
+    ticket: str
+    places: Sequence[int]
+    of: int
+
+
 def read_init(infile: Any) -> Init:
     """Read the INIT frame, blocking. Raises EOFError if the JVM went away."""
     kind, body = read_frame(infile)
@@ -143,14 +157,30 @@ def decode_ids(body: memoryview) -> tuple[array[int], array[int], int]:
 
 def decode_calls(body: memoryview, schema: pa.Schema, has_names: bool = False) -> Calls:
     """Decode the body of CALLS or GROUP."""
+    ids, attempts, names, end = _decode_begin(body, has_names)
+    # Arrow needs aligned buffers, and a copy of the message is aligned.
+    rows = pa.ipc.read_record_batch(pa.py_buffer(bytes(body[end:])), schema)
+    return Calls(ids, attempts, rows, names)
+
+
+def decode_collect(body: memoryview, has_names: bool) -> Collection:
+    """Decode the body of COLLECT."""
+    ids, attempts, names, end = _decode_begin(body, has_names)
+    reader = Reader(body[end:])
+    places = reader.numbers("i", 4, len(ids))
+    of = reader.u32()
+    return Collection(ids, attempts, names, str(reader.blob(), "utf-8"), places, of)
+
+
+def _decode_begin(
+    body: memoryview, has_names: bool
+) -> tuple[array[int], array[int], list[str], int]:
     ids, attempts, end = decode_ids(body)
     names: list[str] = []
     if has_names:
         start, end = end, end + _NAME_SIZE * len(ids)
         names = [body[at : at + _NAME_SIZE].hex() for at in range(start, end, _NAME_SIZE)]
-    # Arrow needs aligned buffers, and a copy of the message is aligned.
-    rows = pa.ipc.read_record_batch(pa.py_buffer(bytes(body[end:])), schema)
-    return Calls(ids, attempts, rows, names)
+    return ids, attempts, names, end
 
 
 def encode(kind: int, *parts: bytes | memoryview) -> bytes:
@@ -176,10 +206,19 @@ def encode_failures(failures: Sequence[tuple[int, int, Failure]]) -> bytes:
     parts = [u32(len(failures))]
     for element_id, attempt, failure in failures:
         flags = failure.retryable | failure.on_result << 1 | failure.overload << 2
-        flags |= failure.pauses_limit << 3
+        flags |= failure.pauses_limit << 3 | failure.ends_ticket << 4
         parts.append(_FAILURE.pack(element_id, attempt, flags, failure.retry_after_ms))
         parts.append(texts(failure.kind, failure.message, failure.traceback))
     return encode(FAILURES, *parts)
+
+
+def encode_tickets(waits: Sequence[tuple[int, int, Wait]]) -> bytes:
+    """Encode TICKETS of ``(id, attempt, wait)``; without a text the ticket is known."""
+    parts = [u32(len(waits))]
+    for element_id, attempt, wait in waits:
+        parts.append(_TICKET.pack(element_id, attempt, wait.place, wait.of))
+        parts.append(texts(wait.ticket))
+    return encode(TICKETS, *parts)
 
 
 def encode_usage(usage: Sequence[tuple[int, int, int, float]]) -> bytes:

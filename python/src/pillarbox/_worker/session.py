@@ -19,6 +19,8 @@ from .._async.calls import CallSite, RunningCall, Told
 from .._async.command import Command
 from .._async.event_loop import complete, stopped_loop
 from .._async.runner import CallRunner
+from .._async.ticket_runner import TicketRunner, Wait
+from .._async.ticketed import Ticketed
 from .._async.watchdog import Watchdog
 from .._base.failures import Failure, final_failure
 from .._base.report import Reported, report_of
@@ -66,6 +68,7 @@ class Session:
         self._answers: list[Any] = []
         self._failures: list[tuple[int, int, Failure]] = []
         self._usage: list[tuple[int, int, int, float]] = []
+        self._waits: list[tuple[int, int, Wait]] = []
         self._flush_planned = False
         self._has_names = bool(init.spec.get("named_calls"))
         self._has_places = init.spec.get("look_ahead", 0) > 0
@@ -77,6 +80,7 @@ class Session:
             frames.CALLS: self._on_calls,
             frames.PART: self._on_part,
             frames.GROUP: self._on_group,
+            frames.COLLECT: self._on_collect,
             frames.CANCEL: self._on_cancel,
             frames.GIVE_UP: self._on_give_up,
             frames.END: self._on_end,
@@ -101,7 +105,8 @@ class Session:
         resource, call_context = await open_resource()
         capacity: int = self._spec["capacity"]
         limits = (limit.get("concurrency") for limit in self._spec["limits"])
-        self._runner = CallRunner(
+        runner = TicketRunner if isinstance(self._command.function, Ticketed) else CallRunner
+        self._runner = runner(
             self._command,
             resource,
             self,
@@ -174,6 +179,12 @@ class Session:
         if ids:
             self._runner.group(ids, attempts, rows)
 
+    def _on_collect(self, body: memoryview) -> None:
+        asked = frames.decode_collect(body, self._has_names)
+        assert isinstance(self._runner, TicketRunner)
+        ticket = asked.ticket, asked.places, asked.of
+        self._runner.collect(asked.ids, asked.attempts, asked.names, ticket)
+
     def _on_cancel(self, body: memoryview) -> None:
         ids, attempts, _ = frames.decode_ids(body)
         keys = list(zip(ids, attempts, strict=True))
@@ -196,7 +207,7 @@ class Session:
             clean = False  # a call that is cancelled has cancelled all tasks
         # Frames after END would belong to the next task.
         self._ids, self._attempts = array("q"), array("i")
-        self._answers, self._failures, self._usage = [], [], []
+        self._answers, self._failures, self._usage, self._waits = [], [], [], []
         self._channel.send(frames.encode_end(clean))
         if not self._over.done():
             self._over.set_result(clean)
@@ -224,6 +235,11 @@ class Session:
         if not self._flush_planned:
             self._plan_flush()
 
+    def pending(self, element_id: int, attempt: int, wait: Wait) -> None:
+        self._waits.append((element_id, attempt, wait))
+        if not self._flush_planned:
+            self._plan_flush()
+
     def exited(self, problem: BaseException) -> None:
         self.stop(send_fatal(self._channel, problem))
 
@@ -237,6 +253,9 @@ class Session:
             # All of it, before the outcomes of these calls.
             self._channel.send(frames.encode_usage(self._usage))
             self._usage.clear()
+        if self._waits:
+            self._channel.send(frames.encode_tickets(self._waits))
+            self._waits.clear()
         if self._answers:
             self._flush_answers()
         if self._failures:

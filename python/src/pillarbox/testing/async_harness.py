@@ -19,6 +19,7 @@ from .._async.options import (
     options_of_jvm,
     refuse_for_python,
 )
+from .._async.ticketed import Ticketed
 from .._base.checks import check_choice
 from .._base.functions import JvmFunction
 from .._base.unknown_options import answers_unknown
@@ -59,7 +60,8 @@ class AsyncHarness:
 
     Parameters
     ----------
-    function: as in :func:`async_io`, but no :class:`JvmFunction`.
+    function: as in :func:`async_io`, but no :class:`JvmFunction` and no
+        :class:`Ticketed`.
     schema: the columns of the rows, as DDL, a StructType or a class (see :func:`async_io`).
     returns, inputs, explode, batch_size, ordered, capacity, usage, timeout, retry, on_error,
         call_column, resource, name: as in :func:`async_io`.
@@ -100,8 +102,9 @@ class AsyncHarness:
         engine: Engine = "auto",
     ) -> None:
         check_choice("engine", engine, Engine)
-        if isinstance(function, JvmFunction):
-            raise error("HARNESS_NEEDS_SPARK", option="a pb.JvmFunction")
+        for kind in (JvmFunction, Ticketed):
+            if isinstance(function, kind):
+                raise error("HARNESS_NEEDS_SPARK", option=f"a pb.{kind.__name__}")
         options = given_options(locals())
         check_kind(function, options, resource)
         _refuse(options, engine)

@@ -16,7 +16,7 @@ import io.pillarbox.mailbox._
  * Inputs and rows are strings; what leaves is noted in `emitted` ("input=>row,row").
  */
 final class AsyncHarness(options: AsyncOptions[String, String], startMs: Long = 0L) {
-  import AsyncHarness.{Call, MostMails}
+  import AsyncHarness.{Call, MostMails, Poll}
 
   val mailbox = new TaskMailbox(Thread.currentThread())
   val executor = new MailboxExecutor(mailbox, 1)
@@ -26,6 +26,9 @@ final class AsyncHarness(options: AsyncOptions[String, String], startMs: Long = 
 
   /** The inputs of each call of the batch form. */
   val groups: mutable.Buffer[Seq[String]] = mutable.Buffer.empty
+
+  /** The polls of tickets, in the order in which they were made. */
+  val polls: mutable.Buffer[Poll] = mutable.Buffer.empty
   val cancelled: mutable.Buffer[String] = mutable.Buffer.empty
   val timedOut: mutable.Buffer[String] = mutable.Buffer.empty
   val gaveUp: mutable.Buffer[Long] = mutable.Buffer.empty
@@ -34,12 +37,25 @@ final class AsyncHarness(options: AsyncOptions[String, String], startMs: Long = 
   /** What an attempt does when it is made; by default it waits for the test. */
   var onInvoke: Call => Unit = _ => ()
 
+  /** What a poll does when it is made; by default it waits for the test. */
+  var onCollect: Poll => Unit = _ => ()
+
   /** What the total timeout does; by default what the library does. */
   var onTimeout: Option[(String, ResultFuture[String]) => Unit] = None
 
   private val function = new AsyncFunction[String, String]
     with BatchAsyncFunction[String, String]
-    with LookAheadFunction[String, String] {
+    with LookAheadFunction[String, String]
+    with TicketedFunction[String, String] {
+    override def collect(
+        inputs: util.List[String],
+        tickets: util.List[CallTicket],
+        futures: util.List[ResultFuture[String]]
+    ): Unit = {
+      val each = futures.asScala.toSeq.map(_.asInstanceOf[ElementFuture[String]])
+      polls += Poll(tickets.get(0).text, inputs.asScala.toSeq, tickets.asScala.toSeq.map(_.place), each)
+      onCollect(polls.last)
+    }
     override def asyncInvokeBatch(
         inputs: util.List[String],
         futures: util.List[ResultFuture[String]]
@@ -89,6 +105,32 @@ final class AsyncHarness(options: AsyncOptions[String, String], startMs: Long = 
     runMail()
   }
 
+  /** Gives the newest attempts of inputs that were submitted together a ticket, and runs the mail. */
+  def issue(ticket: String, inputs: String*): Unit = {
+    answerLater(inputs.map(future), inputs.indices.map(CallTicket(ticket, _, inputs.size)))
+    runMail()
+  }
+
+  /** Tells a poll that there is no answer yet, and runs the mail. */
+  def notYet(poll: Poll): Unit = {
+    answerLater(poll.futures, poll.futures.map(_ => null))
+    runMail()
+  }
+
+  private def answerLater(futures: Seq[ElementFuture[String]], tickets: Seq[CallTicket]): Unit = {
+    val batch = operator.completionBatch()
+    futures.zip(tickets).foreach { case (future, ticket) => batch.pending(future, ticket) }
+    batch.flush()
+  }
+
+  /** Answers a poll with one row for each input, named after its place, and runs the mail. */
+  def collected(poll: Poll): Unit = {
+    poll.futures.zip(poll.places).foreach { case (future, place) =>
+      future.completeOne(s"${poll.ticket}.$place")
+    }
+    runMail()
+  }
+
   def fail(input: String, error: Throwable = new RuntimeException("no luck")): Unit = {
     future(input).completeExceptionally(error)
     runMail()
@@ -128,6 +170,14 @@ object AsyncHarness {
 
   /** One attempt as the function saw it. */
   final case class Call(input: String, attempt: Int, future: ElementFuture[String])
+
+  /** One call for the answers of a ticket. */
+  final case class Poll(
+      ticket: String,
+      inputs: Seq[String],
+      places: Seq[Int],
+      futures: Seq[ElementFuture[String]]
+  )
 
   def options(ordered: Boolean = true, capacity: Int = 10): AsyncOptions[String, String] =
     AsyncOptions[String, String](ordered, capacity)

@@ -25,6 +25,9 @@ private[pillarbox] final class AsyncMetrics(val units: UsageUnits = UsageUnits.N
   /** Elements that failed for good. */
   var errors: Long = 0L
 
+  /** Calls that asked for the answers of a ticket. */
+  var polls: Long = 0L
+
   /** Elements that were answered from the journal, without a call. */
   var journalHits: Long = 0L
 

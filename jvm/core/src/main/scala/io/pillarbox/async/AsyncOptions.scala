@@ -36,6 +36,8 @@ import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy, Failu
  *   its own total deadline, whose clock starts with the call or, if that is under way, when the input is
  *   taken in
  * @param budget counts attempts and what they use, and failed rows; once it is spent calls fail without one
+ * @param ticketing set if the function is a [[TicketedFunction]], whose calls may be answered hours later: they
+ *   keep their places in the capacity, and hold no permit meanwhile
  * @param accounted makes the rows that leave, of those of the answer or the policy, and the call's account
  * @param isRateLimit tells of a failure if the service refused the attempt, to be asked later
  * @param operatorName the name that the function is told
@@ -62,6 +64,7 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
     journal: Option[CallJournal[OUT]] = None,
     shareCalls: Boolean = false,
     budget: Option[BudgetPart] = None,
+    ticketing: Option[Ticketing] = None,
     accounted: Option[(CallAccount, util.Collection[OUT]) => util.Collection[OUT]] = None,
     isRateLimit: Throwable => Boolean = _.isInstanceOf[RetryAfter],
     operatorName: String = "",
@@ -69,12 +72,16 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
     callId: (IN, Long) => String = (_: IN, elementId: Long) => elementId.toString
 ) {
   require(
-    callKey.isDefined || (journal.isEmpty && !shareCalls),
-    "A journal, and calls that are shared, need a key of each call"
+    callKey.isDefined || (journal.isEmpty && !shareCalls && ticketing.isEmpty),
+    "A journal, tickets, and calls that are shared, need a key of each call"
   )
   require(
     valueGates.isEmpty || ((gate eq CallGate.Unlimited) && batching.isEmpty),
     "Limits that have a key are all limits of the operator, and a batch has no one value of the key"
+  )
+  require(
+    valueGates.isEmpty || ticketing.isEmpty,
+    "The elements of a ticket have no one value of the key of a limit"
   )
   require(capacity > 0, s"The capacity must be positive, not $capacity")
   require(lookAhead >= 0, s"The look-ahead must not be negative, but is $lookAhead")
@@ -89,6 +96,10 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
   require(
     lookAhead == 0 || batching.isEmpty,
     "There is no look-ahead with batches: an element that is given ahead could not wait for company"
+  )
+  require(
+    lookAhead == 0 || ticketing.isEmpty,
+    "There is no look-ahead with tickets: a call that is given ahead would start without looking for its own"
   )
   require(
     maxWaiting == 0 || maxWaiting >= capacity + lookAhead,

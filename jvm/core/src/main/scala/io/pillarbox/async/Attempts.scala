@@ -35,8 +35,21 @@ private[async] final class Attempts[IN, OUT](way: CallWay[IN, OUT]) extends Stag
       inputs.add(call.input)
       futures.add(begin(call, new Attempt(inbox, call, call.nextAttempt, permit, group))): Unit
     }
-    try function.asInstanceOf[BatchAsyncFunction[IN, OUT]].asyncInvokeBatch(inputs, futures)
+    try
+      if (group.hasTicket) collect(group, inputs, futures)
+      else function.asInstanceOf[BatchAsyncFunction[IN, OUT]].asyncInvokeBatch(inputs, futures)
     catch { case NonFatal(error) => futures.forEach(_.completeExceptionally(error)) }
+  }
+
+  private def collect(
+      group: CallGroup[IN, OUT],
+      inputs: util.List[IN],
+      futures: util.List[ResultFuture[OUT]]
+  ): Unit = {
+    val tickets = new util.ArrayList[CallTicket](inputs.size)
+    group.members.forEach(member => tickets.add(member.ticket): Unit)
+    metrics.polls += 1
+    function.asInstanceOf[TicketedFunction[IN, OUT]].collect(inputs, tickets, futures)
   }
 
   /** Takes the permit from the call; the attempt gives it back. */
@@ -50,8 +63,10 @@ private[async] final class Attempts[IN, OUT](way: CallWay[IN, OUT]) extends Stag
     val now = time.nanoTime
     attempt.startNanos = now
     call.current = attempt
-    metrics.calls += 1
-    if (attempt.attempt > 1) metrics.retries += 1
+    if (!attempt.isPoll) {
+      metrics.calls += 1
+      if (attempt.attempt > 1) metrics.retries += 1
+    }
     deadlines.begins(call, now)
     attempt
   }

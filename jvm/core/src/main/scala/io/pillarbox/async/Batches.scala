@@ -13,8 +13,16 @@ private[async] final class Batches[IN, OUT](way: CallWay[IN, OUT], batching: Bat
     override def onProcessingTime(timestampMs: Long): Unit = send()
   }
 
-  /** Adds the call to the group, which goes on when it is full, or after the wait of its first call. */
-  override def enter(call: Call): Unit = {
+  /**
+   * Adds the call to the group, which goes on when it is full, or after the wait of its first call. A call that
+   * is a group already goes on.
+   */
+  override def enter(call: Call): Unit = call match {
+    case group: CallGroup[IN, OUT] => goOn(group)
+    case one => gather(one)
+  }
+
+  private def gather(call: Call): Unit = {
     val members = gathering.members
     members.add(call)
     if (members.size >= batching.size && gathering.isWanted && members.size >= batching.size) send()

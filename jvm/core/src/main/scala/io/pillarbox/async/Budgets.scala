@@ -22,8 +22,10 @@ private[async] final class Budgets[IN, OUT](way: CallWay[IN, OUT], part: BudgetP
     try way.executor.execute(() => advance(), "an async call asks its budget again")
     catch { case _: RejectedExecutionException => () }
 
+  /** What an earlier run has submitted is charged with nothing but what its answer reports. */
   override def enter(call: Call): Unit =
-    if (dropGone()) line.addLast(call)
+    if (call.hasTicket) goOn(call)
+    else if (dropGone()) line.addLast(call)
     else {
       val answer = part.take(waiter)
       if (answer eq BudgetPart.Wait) line.addLast(call) else decide(call, answer)
@@ -61,17 +63,22 @@ private[async] final class Budgets[IN, OUT](way: CallWay[IN, OUT], part: BudgetP
     attempt.isFailure && attempt.error.isInstanceOf[AsyncTimeoutException]
 
   /** An attempt whose end was not told was cancelled. */
-  override def left(call: Call): Unit = settle(call, call.current, isKnown = false)
+  override def left(call: Call): Unit = if (call.isCharged) settle(call, call.current, isKnown = false)
 
-  private def settle(call: Call, attempt: CallAttempt[IN, OUT], isKnown: Boolean): Unit = if (
-    call.isCharged
-  ) {
-    call.isCharged = false
-    if ((attempt ne null) && attempt.hasBegun) part.ended(used(attempt, _), isKnown) else part.notBegun()
+  private def settle(call: Call, attempt: CallAttempt[IN, OUT], isKnown: Boolean): Unit = {
+    val hasBegun = call.hasTicket || ((attempt ne null) && attempt.hasBegun)
+    if (call.isCharged) {
+      call.isCharged = false
+      if (hasBegun) part.ended(used(call, attempt, _), isKnown) else part.notBegun()
+    } else if ((attempt ne null) && attempt.isPoll) part.used(used(call, attempt, _))
+    call.carried = null
   }
 
-  private def used(attempt: CallAttempt[IN, OUT], at: Int): Double =
-    if ((attempt.usage eq null) || units(at) < 0) 0.0 else attempt.usage(units(at))
+  private def used(call: Call, attempt: CallAttempt[IN, OUT], at: Int): Double =
+    if (units(at) < 0) 0.0
+    else amount(if (attempt eq null) null else attempt.usage, at) + amount(call.carried, at)
+
+  private def amount(usage: Usage, at: Int): Double = if (usage eq null) 0.0 else usage(units(at))
 
   override def withdraw(call: Call): Unit = if (!dropGone()) part.forget(waiter)
 

@@ -38,6 +38,9 @@ private[async] final class CallAttempt[IN, OUT](
 
   def hasBegun: Boolean = startNanos != NotBegun
 
+  /** True if it asks for the answer of a ticket. */
+  val isPoll: Boolean = element.hasTicket
+
   /** True if its answer is the function's replacement for one that did not come. Mailbox thread. */
   var isStandIn: Boolean = false
 
@@ -89,6 +92,10 @@ private[async] final class CallAttempt[IN, OUT](
   private[async] def claimError(error: Throwable): Boolean =
     win(if (error eq null) nullAnswer("completeExceptionally", "an exception") else error, Failure)
 
+  /** @param ticket null if its ticket has no answer yet */
+  private[async] def claimWait(ticket: CallTicket): Boolean =
+    win(if (ticket eq null) NotYet else ticket, Wait)
+
   private def nullAnswer(method: String, instead: String): Throwable = new NullPointerException(
     s"$method(null) was called on the future of element $elementId, attempt $attempt: use $instead."
   )
@@ -109,9 +116,10 @@ private[async] final class CallAttempt[IN, OUT](
     won
   }
 
+  /** What is collected was used by the service when it saw fit, so limits don't count it. */
   private def tellUse(): Unit = {
     val use = reported
-    if (use ne null) permit.used(use.ifReported)
+    if ((use ne null) && !isPoll) permit.used(use.ifReported)
   }
 
   /** Lets the whole limit wait if the failure says so; one that can't say fails the call, elsewhere. */
@@ -147,6 +155,13 @@ private[async] final class CallAttempt[IN, OUT](
   /** Mailbox thread: replaces its failure. */
   def fail(error: Throwable): Unit = set(error)
 
+  /** Mailbox thread: makes it the failure of its call, which is not made again. */
+  def endAs(error: Throwable): Unit = {
+    set(error)
+    kind = Failure
+    isStandIn = true
+  }
+
   def belongsTo(other: CompletionInbox): Boolean = inbox eq other
 
   override def isDone: Boolean = get ne null
@@ -155,6 +170,14 @@ private[async] final class CallAttempt[IN, OUT](
 
   /** True if the service answered it. */
   def isAnswer: Boolean = !isStandIn && (kind == Rows || kind == OneRow)
+
+  /** True if the answer comes later. */
+  def isWait: Boolean = kind == Wait
+
+  /** The ticket that it was given; only of an attempt that waits, and is no poll. */
+  def ticket: CallTicket = get.asInstanceOf[CallTicket]
+
+  override def ticketRound: Int = element.ticketRound
 
   def error: Throwable = get.asInstanceOf[Throwable]
 
@@ -190,5 +213,7 @@ private[async] object CallAttempt {
   private final val Rows = 1
   private final val OneRow = 2
   private final val Failure = 3
+  private final val Wait = 4
+  private val NotYet = new Object
   private val Abandoned = new Object
 }

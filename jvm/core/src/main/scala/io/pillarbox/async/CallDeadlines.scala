@@ -31,7 +31,7 @@ private[async] final class CallDeadlines[IN, OUT](
 
   /** Begins an attempt; the first one also starts the element's total time, or that of its sharers. */
   def begins(element: InFlightElement[IN, OUT], nowNanos: Long): Unit = {
-    val isFirst = element.attempts == 0
+    val isFirst = !element.hasStarted
     element.started(nowNanos)
     if (isFirst && element.isCarrier) element.share.sharers.forEach(joins(_))
     if (hasAny) setDeadlines(element, time.roundedUp(nowNanos), isFirst && !element.isCarrier)

@@ -36,12 +36,18 @@ private[async] final class CallWay[IN, OUT](
     s"Batches need a function that takes many inputs, which ${function.getClass.getName} does not"
   )
 
+  require(
+    options.ticketing.isEmpty || function.isInstanceOf[TicketedFunction[_, _]],
+    s"Tickets need a function that collects answers, which ${function.getClass.getName} does not"
+  )
+
   val inbox: CompletionInbox = new CompletionInbox(executor, () => handler())
   val deadlines: CallDeadlines[IN, OUT] = new CallDeadlines(options, time)
 
   private val callKey = options.callKey.orNull
   private val journal = options.journal.orNull
   private val budget = options.budget.orNull
+  private val ticketing = options.ticketing.orNull
   private val accounted = options.accounted.orNull
   private val keyTurn =
     options.keyed.filter(_.callsPerKey > 0).map(new KeyTurn[IN, OUT](_, options.roomOfTurn)).orNull
@@ -61,7 +67,10 @@ private[async] final class CallWay[IN, OUT](
     Some(place),
     // A pause of a limit is no attempt, so it needs no retry of the user's.
     when((options.retry ne AsyncRetryStrategies.noRetry[OUT]) || options.isLimited)(new Retries(this)),
+    // Before the budget, which has charged for them, and behind it, since what is out is in flight for it.
+    when(ticketing ne null)(new KnownTickets(ticketing.journal)),
     when(budget ne null)(new Budgets(this, budget)),
+    when(ticketing ne null)(new Tickets(this, ticketing)),
     options.batching.map(new Batches(this, _)),
     when(limits ne null)(limits),
     Some(attempts)
@@ -102,7 +111,11 @@ private[async] final class CallWay[IN, OUT](
     try {
       settleAll()
       if (inputEnded) inputPauses()
-    } finally if (journal ne null) journal.flush()
+    } finally {
+      // First what was paid for, and is not known elsewhere.
+      if (ticketing ne null) ticketing.journal.flush()
+      if (journal ne null) journal.flush()
+    }
 
   private def settleAll(): Unit = {
     // Answers that are left from a failure policy that threw come first.
@@ -114,7 +127,7 @@ private[async] final class CallWay[IN, OUT](
       unsettled = attempt.next
       attempt.next = null
       if (!attempt.hasBegun && !attempt.isStandIn) attempt.element.at.due(attempt.element)
-      if (attempt.hasBegun) metrics.answered(math.max(0L, now - attempt.startNanos))
+      if (attempt.hasBegun && !attempt.isPoll) metrics.answered(math.max(0L, now - attempt.startNanos))
       settle(attempt)
     }
   }
@@ -136,7 +149,7 @@ private[async] final class CallWay[IN, OUT](
     try {
       if (budget ne null) tellBudget(attempt)
       if (attempt.isFailure) {
-        metrics.errors += 1
+        if (!isPending(attempt)) metrics.errors += 1
         // It is decided even if the policy throws, as in Flink: what waits for room must not wait for ever.
         call.setResults(util.Collections.emptyList[OUT]())
         call.setResults(withAccount(call, attempt, rowsInstead(call, attempt.error)))
@@ -150,9 +163,13 @@ private[async] final class CallWay[IN, OUT](
   /** Counts rows that were called for. */
   private def tellBudget(attempt: Attempt): Unit = {
     val isCalled =
-      if (attempt.isFailure) !attempt.error.isInstanceOf[BudgetExceededException] else attempt.isAnswer
+      if (attempt.isFailure) !attempt.error.isInstanceOf[BudgetExceededException] && !isPending(attempt)
+      else attempt.isAnswer
     if (isCalled) budget.rowEnded(attempt.isFailure)
   }
+
+  /** True if the call goes on without its element. */
+  private def isPending(attempt: Attempt): Boolean = attempt.error.isInstanceOf[PendingException]
 
   private def rowsInstead(call: Call, error: Throwable): util.Collection[OUT] = {
     val failed = FailedCall(call.input, call.attempts, call.elapsedMs, madeFor(call).callId)

@@ -32,6 +32,16 @@ private[pillarbox] final class CompletionBatch[OUT] private[async] (inbox: Compl
     if (attempt.claimError(error)) add(attempt)
   }
 
+  /**
+   * Tells that the answer comes later.
+   *
+   * @param ticket what it is to be asked for by; null if that is known, and there is no answer yet
+   */
+  def pending(future: ResultFuture[OUT], ticket: CallTicket): Unit = {
+    val attempt = own(future)
+    if (attempt.claimWait(ticket)) add(attempt)
+  }
+
   private def own(future: ResultFuture[OUT]): CallAttempt[_, OUT] = future match {
     case attempt: CallAttempt[_, OUT @unchecked] if attempt.belongsTo(inbox) => attempt
     case other =>

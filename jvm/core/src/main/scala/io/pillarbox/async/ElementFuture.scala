@@ -21,6 +21,9 @@ private[pillarbox] trait ElementFuture[OUT] extends ResultFuture[OUT] {
 
   /** Lets all calls under the operator's limits wait for this time in ns. Any thread. */
   def pauseLimits(nanos: Long): Unit
+
+  /** How many tickets of the element were given up before this attempt. Mailbox thread. */
+  def ticketRound: Int
 }
 
 private[pillarbox] object ElementFuture {

@@ -44,8 +44,30 @@ private[async] sealed class InFlightElement[IN, OUT](
   /** The amounts that its limits charge before it begins, or null. */
   var charges: Array[Double] = _
 
-  /** Attempts of those made that ended in a pause of the whole limit, which use up none. */
+  /**
+   * Attempts of those made that don't count for retries: they ended in a pause of the whole limit, or one after
+   * them was given a ticket.
+   */
   var pauses: Int = 0
+
+  /** Its ticket, or that one was given up; null if it has had none. */
+  var ticket: CallTicket = _
+
+  /** Those that it was submitted with, together, when that failed; null otherwise. */
+  var submission: CallGroup[IN, OUT] = _
+
+  /** True if it was submitted, and its next attempts collect the answer. */
+  def hasTicket: Boolean = (ticket ne null) && ticket.isOut
+
+  /** What attempts have reported that ended with its ticket, or without an answer yet; null for nothing. */
+  var carried: Usage = _
+
+  def carry(reported: Usage): Unit = if (reported ne null) {
+    if (carried eq null) carried = new Usage(units)
+    units.names.indices.foreach(unit => carried.add(unit, reported(unit)))
+  }
+
+  def ticketRound: Int = if (ticket eq null) 0 else ticket.round
 
   /** The number of its next attempt. */
   def nextAttempt: Int = attempts + 1 - pauses
@@ -63,7 +85,7 @@ private[async] sealed class InFlightElement[IN, OUT](
   def isWanted: Boolean = (at ne null) && (current eq null) && !isOverdue
 
   /** Written once, before the first future is handed out unless it was handed out ahead. */
-  private var firstStartNanos: Long = 0L
+  private var firstStartNanos: Long = NotStarted
 
   /** Made when first needed: most elements wait for nothing but their answer. */
   private var deadlines: Deadlines = _
@@ -88,10 +110,13 @@ private[async] sealed class InFlightElement[IN, OUT](
   /** Any thread. */
   def callId: String = way.options.callId(input, elementId)
 
-  def elapsedMs: Long = if (attempts == 0) 0L else (way.time.nanoTime - firstStartNanos) / 1000000L
+  def elapsedMs: Long = if (hasStarted) (way.time.nanoTime - firstStartNanos) / 1000000L else 0L
+
+  /** True once an attempt has begun. */
+  def hasStarted: Boolean = firstStartNanos != NotStarted
 
   def started(nanos: Long): Unit = {
-    if (attempts == 0) firstStartNanos = nanos
+    if (!hasStarted) firstStartNanos = nanos
     attempts += 1
   }
 
@@ -124,6 +149,7 @@ private[async] sealed class InFlightElement[IN, OUT](
 
 private[async] object InFlightElement {
   final val Never = Long.MaxValue
+  private final val NotStarted = Long.MinValue
 }
 
 /**

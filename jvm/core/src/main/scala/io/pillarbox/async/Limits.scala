@@ -29,7 +29,8 @@ private[async] final class Limits[IN, OUT](way: CallWay[IN, OUT]) extends Stage[
   /** Returns why the call can't be charged, or null. */
   private def charge(call: Call): Throwable =
     try {
-      call.charges = charges(inputsOf(call))
+      // A poll is a call, and what it collects was used before.
+      call.charges = charges(if (call.hasTicket) util.Collections.emptyList[IN]() else inputsOf(call))
       null
     } catch { case NonFatal(error) => error }
 

@@ -43,7 +43,7 @@ private[async] final class Shared[IN, OUT](way: CallWay[IN, OUT]) extends Stage[
     else {
       known.add(call)
       way.metrics.shared += 1
-      if (known.carrier.attempts > 0) way.deadlines.joins(call)
+      if (known.carrier.hasStarted) way.deadlines.joins(call)
     }
   }
 

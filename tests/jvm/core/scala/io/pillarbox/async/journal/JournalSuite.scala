@@ -358,6 +358,20 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
     assert(files.contents.size == 1, "a segment without a record is not kept")
   }
 
+  test("where files are safe once they are closed, what a task settles is safe at once") {
+    val files = memory(persists = false)
+    val f = new Fixture(files, JournalLimits(flushIntervalMs = TimeUnit.DAYS.toMillis(1)))
+    val first = f.hold(f.process())
+    put(first, 1, "one")
+    first.settle()
+    assert(files.contents.size == 1 && found(f.hold(f.process()), 1).contains("one"))
+    first.settle()
+    put(first, 2, "two")
+    assert(files.contents.size == 1 && found(first, 2).contains("two"))
+    first.close()
+    assert(files.contents.size == 2)
+  }
+
   test("where files are safe once they are closed, a failed write of one task is not unheard by others") {
     val files = memory(persists = false)
     val f = new Fixture(files, JournalLimits(flushIntervalMs = TimeUnit.DAYS.toMillis(1)))

@@ -9,7 +9,7 @@ import scala.jdk.CollectionConverters._
 import io.pillarbox.async.gate.{CallGate, ConcurrencyGate}
 import io.pillarbox.async.queue.AsyncOutput
 import io.pillarbox.async.retry.AsyncRetryStrategies
-import io.pillarbox.async.{AsyncOptions, AsyncWaitOperator, Batching}
+import io.pillarbox.async.{AsyncOptions, AsyncWaitOperator, Batching, CallTicket}
 import io.pillarbox.mailbox.{MailboxExecutor, SystemProcessingTimeService, TaskMailbox}
 import io.pillarbox.spark.async.python.{
   CallChannel,
@@ -38,8 +38,10 @@ class PythonAttemptsSuite extends AnyFunSuite with TimeLimits {
     private val thread = new Thread(() => serve(), "far end")
 
     override def open(): Unit = thread.start()
-    override def call(elementId: Long, attempt: Int, row: InternalRow): Unit =
-      messages.add(() => begin(Seq((elementId, attempt, row))))
+    override def call(call: PythonCall): Unit =
+      messages.add(() => begin(Seq((call.elementId, call.attempt, call.row))))
+    override def collect(calls: JList[PythonCall], tickets: JList[CallTicket]): Unit =
+      broken.add("no call was given a ticket"): Unit
     override def callGroup(calls: JList[PythonCall]): Unit =
       messages.add(() => begin(calls.asScala.toSeq.map(c => (c.elementId, c.attempt, c.row))))
     override def cancel(elementId: Long, attempt: Int): Unit =

@@ -146,6 +146,9 @@ private[pillarbox] final class BudgetPart(
     own.add(used, at => if (isKnown || all.reports(at) == 0) 0.0 else estimates(at))
   }
 
+  /** Tells what was used by an attempt that has ended before, as soon as that is known. */
+  def used(used: Int => Double): Unit = afterwards(own.use(used))
+
   /** Tells that a row that was called for has its answer, or has failed. */
   def rowEnded(isFailed: Boolean): Unit = afterwards(own.row(isFailed))
 
@@ -269,6 +272,13 @@ private[pillarbox] object BudgetPart {
         reports(at) += 1
       }
       amounts(at) = math.min(amounts(at) + (if (use > 0) use else unreported(at)), Double.MaxValue)
+    }
+
+    /** Adds what was reported, and no call. */
+    def use(used: Int => Double): Unit = amounts.indices.foreach { at =>
+      val use = if (terms.isCalls(at)) 0.0 else used(at)
+      amounts(at) += use
+      reported(at) += use
     }
 
     def spent: BudgetSpent =

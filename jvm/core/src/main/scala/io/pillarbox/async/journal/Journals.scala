@@ -173,12 +173,19 @@ private[pillarbox] final class HeldJournal private[journal] (
       if (appended != null) await(appended)
     } finally records.clear()
 
+  /** Makes the flushed records safe, or throws. */
+  @throws[IOException]
+  def settle(): Unit = {
+    unsettled.forEach(journal.writer.settle(_))
+    unsettled.clear()
+  }
+
   /** Makes the flushed records safe, or throws; drops those that were only added. Idempotent. */
   @throws[IOException]
   override def close(): Unit = if (isHeld) {
     isHeld = false
     reader.close()
-    try unsettled.forEach(journal.writer.settle(_))
+    try settle()
     finally release()
   }
 }

@@ -8,6 +8,7 @@ private[pillarbox] object AsyncIOMetrics {
   val OutputRows = "numOutputRows"
   val Calls = "calls"
   val JournalHits = "numJournalHits"
+  val Polls = "polls"
   val InFlight = "inFlight"
   val InFlightMax = "inFlightMax"
   val Waiting = "waiting"
@@ -49,6 +50,7 @@ private[pillarbox] object AsyncIOMetrics {
     OutputRows -> SQLMetrics.createMetric(sc, "number of output rows"),
     Calls -> SQLMetrics.createMetric(sc, "calls"),
     JournalHits -> SQLMetrics.createMetric(sc, "answers from the journal"),
+    Polls -> SQLMetrics.createMetric(sc, "polls of tickets"),
     InFlight -> SQLMetrics.createMetric(sc, "calls in flight"),
     InFlightMax -> SQLMetrics.createAverageMetric(sc, "calls in flight, most in a task"),
     Waiting -> SQLMetrics.createMetric(sc, "calls waiting"),

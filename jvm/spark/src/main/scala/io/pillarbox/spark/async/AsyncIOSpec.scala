@@ -145,6 +145,18 @@ private[pillarbox] object LimitSpec {
 private[pillarbox] final case class BatchSpec(rows: Int, waitMs: Long)
 
 /**
+ * Calls are submitted for a ticket, and their answers collected later.
+ *
+ * @param pollMs the time between two times that a ticket is asked for
+ * @param waits false if a row whose ticket has no answer leaves as pending
+ */
+private[pillarbox] final case class TicketedSpec(pollMs: Long, waits: Boolean) {
+
+  /** The options as `explain()` shows them. */
+  def summary: String = s"poll=${pollMs}ms on_pending=${if (waits) "wait" else "leave"}"
+}
+
+/**
  * Calls in flight outlive a micro-batch of a stream.
  *
  * @param maxLagMs the age of the oldest row from which on a micro-batch waits for it
@@ -192,6 +204,7 @@ private object CarryOverSpec {
  *   named: rows stay where they are
  * @param callsPerKey calls of rows with one key in flight at a time
  * @param budget when to stop calling
+ * @param ticketed set if calls are answered later
  * @param signature alike for operators of one kind, in every run of a program
  * @param operatorId names this call of `async_io` in every executor of the application, wherever its
  *   DataFrame is used; limits that tasks share go by it
@@ -229,6 +242,7 @@ private[pillarbox] final case class AsyncIOSpec(
     shareCalls: Boolean = false,
     shareInQuery: Boolean = false,
     budget: Option[BudgetSpec],
+    ticketed: Option[TicketedSpec],
     operatorId: String,
     callScope: Option[String],
     callColumn: Option[String],
@@ -272,6 +286,7 @@ private[pillarbox] final case class AsyncIOSpec(
     limitText,
     callsPerKey.map(n => s"limit=(concurrency=$n scope=key)"),
     batch.map(b => s"batch_size=${b.rows}"),
+    ticketed.map(t => s"ticketed=(${t.summary})"),
     Option.when(explode)("explode=true"),
     Option.when(by.nonEmpty)(s"by=${by.mkString("[", ", ", "]")}"),
     carryOver.map(c => s"carry_over=(${c.summary})"),

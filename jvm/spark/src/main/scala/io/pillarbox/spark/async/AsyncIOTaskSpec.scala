@@ -4,8 +4,8 @@ import io.pillarbox.async.budget.BudgetPart
 import io.pillarbox.async.gate.CallGate
 import io.pillarbox.async.journal.CallKey
 import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy}
-import io.pillarbox.async.{AsyncOptions, Batching, Keyed}
-import io.pillarbox.spark.async.python.ChannelSettings
+import io.pillarbox.async.{AsyncOptions, Batching, Keyed, Ticketing}
+import io.pillarbox.spark.async.python.{ChannelSettings, PythonCallException}
 import io.pillarbox.spark.base.PythonText
 import io.pillarbox.spark.task.FailedCalls
 import io.pillarbox.spark.worker.SessionStart
@@ -138,6 +138,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
   def options(
       held: HeldGate,
       answers: Option[TaskJournal],
+      tickets: Option[TaskTickets],
       budget: Option[BudgetPart],
       failed: FailedCalls
   ): AsyncOptions[InternalRow, InternalRow] = {
@@ -160,6 +161,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
       journal = answers,
       shareCalls = spec.shareCalls,
       budget = budget,
+      ticketing = ticketing(tickets),
       accounted = columns.call.map(_ => new CallColumn(spec.units).add(_, _)),
       isRateLimit = ServiceOverload.isRateLimit,
       operatorName = spec.name,
@@ -167,6 +169,11 @@ private[pillarbox] final case class AsyncIOTaskSpec(
       callId = callIds()
     )
   }
+
+  private def ticketing(tickets: Option[TaskTickets]): Option[Ticketing] =
+    spec.ticketed.zip(tickets).map { case (ticketed, kept) =>
+      Ticketing(ticketed.pollMs, ticketed.waits, kept, AsyncIOTaskSpec.endsTicket)
+    }
 
   /**
    * The number of rows that the Python worker gets before there is room for their calls, so that a free place
@@ -223,6 +230,11 @@ private[pillarbox] final case class AsyncIOTaskSpec(
 }
 
 private[pillarbox] object AsyncIOTaskSpec {
+
+  private val endsTicket: Throwable => Boolean = {
+    case call: PythonCallException => call.endsTicket
+    case _ => false
+  }
 
   /** A quarter of the capacity covers the round trip, a few ms, unless calls are as short as that. */
   private final val LookAheadShare = 4

@@ -37,7 +37,7 @@ private[async] final class AsyncStep(
     AsyncStep.callsOf(task, context, error => action.processor.reportThrowable(named(error)))
   val operator = new AsyncWaitOperator(
     calls.function,
-    task.options(calls.held, calls.answers, calls.budget, failed),
+    task.options(calls.held, calls.answers, calls.tickets, calls.budget, failed),
     executor,
     timers,
     output,

@@ -17,12 +17,27 @@ private[async] object JournalOperators {
 
   def of(task: AsyncIOTaskSpec): JournalOperator = of(task.spec, task.columns.keySchema)
 
-  def of(spec: AsyncIOSpec, key: StructType): JournalOperator = {
+  def of(spec: AsyncIOSpec, key: StructType): JournalOperator =
+    of(spec.name, spec.journalVersion, key, spec.returns, spec.explode)
+
+  /** The operator whose answers are the tickets of calls, whatever the calls return. */
+  def ofTickets(task: AsyncIOTaskSpec): JournalOperator = {
+    val name = s"${task.spec.name} tickets"
+    of(name, task.spec.journalVersion, task.columns.keySchema, TaskTickets.Layout, explode = false)
+  }
+
+  private def of(
+      name: String,
+      version: Option[String],
+      key: StructType,
+      returns: StructType,
+      explode: Boolean
+  ): JournalOperator = {
     val description = mapper.createObjectNode
-    description.put("name", spec.name).put("version", spec.journalVersion.orNull)
+    description.put("name", name).put("version", version.orNull)
     description.set[JsonNode]("key", tree(SparkAdapter.asNullable(key)))
-    description.set[JsonNode]("returns", tree(spec.returns))
-    description.put("explode", spec.explode)
+    description.set[JsonNode]("returns", tree(returns))
+    description.put("explode", explode)
     new JournalOperator(mapper.writeValueAsString(description))
   }
 

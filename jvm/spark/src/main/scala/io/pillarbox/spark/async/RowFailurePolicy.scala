@@ -3,6 +3,7 @@ package io.pillarbox.spark.async
 import java.util.{Collection => JCollection, Collections => JCollections}
 
 import io.pillarbox.api.AsyncTimeoutException
+import io.pillarbox.async.PendingException
 import io.pillarbox.async.budget.{BudgetExceeded, BudgetExceededException}
 import io.pillarbox.async.retry.{FailedCall, FailurePolicy}
 import io.pillarbox.spark.base.{ErrorCatalogue, FailureReport, JvmExceptions}
@@ -30,7 +31,7 @@ private[pillarbox] final class RowFailurePolicy(
   override def onFailure(call: FailedCall[InternalRow], cause: Throwable): JCollection[InternalRow] = {
     val failure = failureOf(spec, cause)
     if (spec.onError == OnError.Raise || endsBudget(spec, cause)) throw raised(call, failure)
-    tell(call.input, call.attempts, failure)
+    if (!cause.isInstanceOf[PendingException]) tell(call.input, call.attempts, failure)
     failed.row(failure.kind)
     JCollections.singletonList(
       if (spec.onError == OnError.Column) errorRow(call, failure)
@@ -90,6 +91,7 @@ private[pillarbox] final class RowFailurePolicy(
 
 private[pillarbox] object RowFailurePolicy {
   private final val CallFailed = "ASYNC_CALL_FAILED"
+  private final val Pending = "PENDING"
 
   /** The kind of a call that had no answer in time; the Python engine has the same. */
   private final val Timeout = "TIMEOUT"
@@ -118,6 +120,9 @@ private[pillarbox] object RowFailurePolicy {
     case spent: BudgetExceededException =>
       val kind = if (spent.exceeded.isNotKept) BudgetSpec.NotKept else BudgetSpec.Exceeded
       new Failure(kind, s"[$kind] ${spec.budget.fold("")(_.text(spent.exceeded))}", "")
+    case pending: PendingException =>
+      val report = FailureReport.of(Pending, spec.operator, "ticket" -> pending.ticket)
+      new Failure(Pending, s"[$Pending] ${report.text}", "")
     case other => Failure.of(other)
   }
 

@@ -21,6 +21,12 @@ private sealed abstract class TaskCalls(task: AsyncIOTaskSpec) {
   /** The answers that need no call. */
   val answers: Option[TaskJournal] = task.site.journal.map(new TaskJournal(task, _))
 
+  /** The tickets of calls that are answered later. */
+  val tickets: Option[TaskTickets] = for {
+    _ <- task.spec.ticketed
+    folder <- task.site.journal
+  } yield new TaskTickets(task, folder)
+
   private val heldBudget: Option[HeldBudget] = for {
     budget <- task.spec.budget
     key <- task.site.budgetKey
@@ -43,7 +49,9 @@ private sealed abstract class TaskCalls(task: AsyncIOTaskSpec) {
     try held.close()
     finally
       try heldBudget.foreach(_.close())
-      finally answers.foreach(_.close())
+      finally
+        try tickets.foreach(_.close())
+        finally answers.foreach(_.close())
 }
 
 private object TaskCalls {

@@ -5,7 +5,7 @@ import java.util.{Collection => JCollection}
 
 import scala.util.control.NonFatal
 
-import io.pillarbox.async.journal.{CallCost, CallJournal, CallKey, HeldJournal, Journals}
+import io.pillarbox.async.journal._
 import io.pillarbox.spark.base.FailureReport
 import io.pillarbox.spark.task.ReportedException
 import org.apache.hadoop.conf.Configuration
@@ -45,47 +45,28 @@ private[pillarbox] object JournalFolder {
 }
 
 /**
- * A task's answers, in the journal that it shares with the others of its process. Mailbox thread only.
- *
- * Fails the task, naming the folder, where the journal can't be read or written: before a call, or else
- * before the rows leave whose answers could not be kept.
+ * What an operator has kept in a folder, for one task. Fails the task, naming the folder, where it can't be read
+ * or written. Mailbox thread only.
  */
-private[async] final class TaskJournal(task: AsyncIOTaskSpec, folder: JournalFolder)
-    extends CallJournal[InternalRow]
-    with AutoCloseable {
-  import TaskJournal._
+private[async] final class HeldFolder(
+    task: AsyncIOTaskSpec,
+    folder: JournalFolder,
+    operator: JournalOperator
+) {
+  import HeldFolder._
 
-  private val codec = new AnswerCodec(task.spec.returns, task.columns.answers)
-
-  /** The worker does not tell whether it refused the answer of the last attempt, which is used as it is. */
-  private val unsafeAttempt =
-    task.spec.retry.filter(_.refusesResults).fold(Int.MaxValue)(_.maxAttempts)
-
-  private val held: HeldJournal = failing(Read) {
+  val held: HeldJournal = reading {
     journals.hold(
       folder.path,
       task.spec.journalTtlMs,
-      JournalOperators.of(task),
+      operator,
       HadoopJournalFiles.in(new Path(folder.path), folder.configuration.value.value)
     )
   }
 
-  override def find(key: CallKey): JCollection[InternalRow] = {
-    val bytes = failing(Read)(held.find(key))
-    if (bytes == null) null else codec.decode(bytes)
-  }
+  def reading[T](body: => T): T = failing("read")(body)
 
-  override def willCall(): Unit = failing(Written)(held.open())
-
-  override def keep(key: CallKey, cost: CallCost, attempt: Int, rows: JCollection[InternalRow]): Unit =
-    if (attempt < unsafeAttempt) {
-      codec.encode(rows)
-      held.add(key, cost, codec.bytes, codec.length)
-    }
-
-  override def flush(): Unit = failing(Written)(held.flush())
-
-  override def close(): Unit = failing(Written)(held.close())
+  def writing[T](body: => T): T = failing("written")(body)
 
   private def failing[T](what: String)(body: => T): T =
     try body
@@ -97,7 +78,7 @@ private[async] final class TaskJournal(task: AsyncIOTaskSpec, folder: JournalFol
     }
 }
 
-private object TaskJournal {
+private object HeldFolder {
 
   /** The journals of this process. */
   private val journals =
@@ -107,6 +88,40 @@ private object TaskJournal {
       scratch = () => LocalFolders.root
     )
   private final val Failed = "JOURNAL_FAILED"
-  private final val Read = "read"
-  private final val Written = "written"
+}
+
+/**
+ * A task's answers, in the journal that it shares with the others of its process. Mailbox thread only.
+ *
+ * Fails the task where the journal can't be read or written: before a call, or else before the rows leave
+ * whose answers could not be kept.
+ */
+private[async] final class TaskJournal(task: AsyncIOTaskSpec, folder: JournalFolder)
+    extends CallJournal[InternalRow]
+    with AutoCloseable {
+  private val codec = new AnswerCodec(task.spec.returns, task.columns.answers)
+
+  /** The worker does not tell whether it refused the answer of the last attempt, which is used as it is. */
+  private val unsafeAttempt =
+    task.spec.retry.filter(_.refusesResults).fold(Int.MaxValue)(_.maxAttempts)
+
+  private val folderOf = new HeldFolder(task, folder, JournalOperators.of(task))
+  import folderOf.{held, reading, writing}
+
+  override def find(key: CallKey): JCollection[InternalRow] = {
+    val bytes = reading(held.find(key))
+    if (bytes == null) null else codec.decode(bytes)
+  }
+
+  override def willCall(): Unit = writing(held.open())
+
+  override def keep(key: CallKey, cost: CallCost, attempt: Int, rows: JCollection[InternalRow]): Unit =
+    if (attempt < unsafeAttempt) {
+      codec.encode(rows)
+      held.add(key, cost, codec.bytes, codec.length)
+    }
+
+  override def flush(): Unit = writing(held.flush())
+
+  override def close(): Unit = writing(held.close())
 }

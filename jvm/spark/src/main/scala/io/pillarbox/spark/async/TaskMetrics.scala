@@ -19,6 +19,7 @@ private[async] object TaskMetrics {
     Shared -> (_.shared),
     LimitWait -> (_.limitWaitNanos / 1000000L),
     JournalHits -> (_.journalHits),
+    Polls -> (_.polls),
     CapacityWait -> (_.capacityWaitNanos),
     BreakerOpenings -> (_.breakerOpenings),
     BreakerOpenTime -> (_.breakerOpenNanos)

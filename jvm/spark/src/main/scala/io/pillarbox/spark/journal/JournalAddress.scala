@@ -25,9 +25,11 @@ private[pillarbox] final case class JournalAddress(
   /** The folder with its scheme, which is the same for the driver and its executors. */
   def qualified(conf: Configuration): JournalAddress = copy(path = JournalFolder.qualified(path, conf))
 
+  /** True if the path is a folder. */
   def isThere(conf: Configuration): Boolean = {
     val folder = new Path(path)
-    folder.getFileSystem(conf).exists(folder)
+    try folder.getFileSystem(conf).getFileStatus(folder).isDirectory
+    catch { case _: FileNotFoundException => false }
   }
 
   def answers(conf: Configuration): StoredAnswers =

@@ -26,24 +26,32 @@ private[journal] final class JournalTable(session: SparkSession, wanted: Journal
   if (!address.isThere(conf)) refuse("NO_JOURNAL", "path" -> wanted.path)
 
   /** The columns. Those of the key and the answer are looked up in all segments, if an operator is named. */
-  val schema: StructType = StructType(
-    Fixed ++ wanted.name.toSeq.flatMap(columnsOf) ++ (if (places) Places else Nil)
+  val schema: StructType = {
+    val meant = if (wanted.name.isEmpty && wanted.version.isEmpty) Nil else meantOperators()
+    StructType(Fixed ++ wanted.name.toSeq.flatMap(columnsOf(_, meant)) ++ (if (places) Places else Nil))
+  }
+
+  private def columnsOf(name: String, meant: Seq[OperatorColumns]): Seq[StructField] = Seq(
+    StructField(Key, merged(name, meant.map(_.key))),
+    StructField(Answer, merged(name, meant.map(_.returns)))
   )
 
-  private def columnsOf(name: String): Seq[StructField] = {
+  /** The operators of the name and version that are wanted; it refuses if there is none. */
+  private def meantOperators(): Seq[OperatorColumns] = {
     val known = operators()
-    val meant = known.filter(one => one.name == name && wanted.version.forall(one.version.contains))
+    val meant =
+      known.filter(one => wanted.name.forall(_ == one.name) && wanted.version.forall(one.version.contains))
     if (meant.isEmpty) {
-      val asked = name + wanted.version.fold("")(version => s" of the version $version")
-      val there = known.map(_.shown).distinct.sorted.mkString(", ")
-      val told =
-        Seq("path" -> wanted.path, "name" -> asked, "there" -> (if (there.isEmpty) "none" else there))
-      refuse("NO_JOURNAL_OPERATOR", told: _*)
+      val asked = wanted.name.toSeq ++ wanted.version.map(version => s"the version $version")
+      val there = known.map(_.shown).distinct.sorted
+      refuse(
+        "NO_JOURNAL_OPERATOR",
+        "path" -> wanted.path,
+        "name" -> asked.mkString(" of "),
+        "there" -> (if (there.isEmpty) "no operator" else there.mkString(", "))
+      )
     }
-    Seq(
-      StructField(Key, merged(name, meant.map(_.key))),
-      StructField(Answer, merged(name, meant.map(_.returns)))
-    )
+    meant
   }
 
   /** Merges the columns of operators by their names. */

@@ -26,10 +26,12 @@ private[pillarbox] object Frame {
   val Group: Byte = 'G'
   val Cancel: Byte = 'X'
   val GiveUp: Byte = 'U'
+  val Collect: Byte = 'K'
   // Python to JVM
   val Ready: Byte = 'O'
   val Results: Byte = 'R'
   val Failures: Byte = 'F'
+  val Tickets: Byte = 'Q'
   val Usage: Byte = 'S'
   val Told: Byte = 'L'
   val Fatal: Byte = 'T'

@@ -91,7 +91,6 @@ private[carry] final class CarrySlot(
     val end = new CarrySlot.Ending(version, hadRows, drain)
     onThread {
       ending = end
-      operator.inputPauses()
       endIfDone()
     }
     if (failure != null) end.state.completeExceptionally(failure)
@@ -207,7 +206,9 @@ private[carry] final class CarrySlot(
 
   private def endIfDone(): Unit = {
     isCheckDue = false
-    if (ending != null && async.pending == null && exchange.isEmpty && mayEnd && async.isSettled) {
+    val hasAll = ending != null && async.pending == null && exchange.isEmpty
+    if (hasAll) pauseOnce(ending)
+    if (hasAll && mayEnd && async.isSettled) {
       val (results, hold) = sink.close()
       val state = SlotState("", operator.snapshotState(), operator.nextElementId, results, hold)
       hasWoken = false
@@ -216,6 +217,12 @@ private[carry] final class CarrySlot(
       ending = null
       end.state.complete(state): Unit
     }
+  }
+
+  /** Lets incomplete groups go on, once all rows of the micro-batch are taken in. */
+  private def pauseOnce(end: CarrySlot.Ending): Unit = if (!end.hasPaused) {
+    end.hasPaused = true
+    operator.inputPauses()
   }
 
   private def mayEnd: Boolean =
@@ -263,5 +270,6 @@ private[carry] object CarrySlot {
   /** The state that the task waits for at the end of its input. */
   private final class Ending(val version: Long, val hadRows: Boolean, val drain: Boolean) {
     val state = new CompletableFuture[SlotState]
+    var hasPaused = false
   }
 }

@@ -1,14 +1,22 @@
 package io.pillarbox.spark.async.python
 
 import java.nio.ByteBuffer
+import java.nio.charset.StandardCharsets.UTF_8
 import java.util.{List => JList}
 
+import io.pillarbox.async.CallTicket
 import io.pillarbox.async.journal.CallKey
 import io.pillarbox.spark.worker.{ArrowBatchWriter, Frame, FrameSize}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow
 
-private[pillarbox] final case class PythonCall(elementId: Long, attempt: Int, row: InternalRow)
+/** @param round how many tickets of its row were given up before, each of which had an id of its own */
+private[pillarbox] final case class PythonCall(
+    elementId: Long,
+    attempt: Int,
+    row: InternalRow,
+    round: Int = 0
+)
 
 /**
  * Turns calls into the bodies of CALLS and GROUP frames. Single-threaded; off-heap memory until `close`.
@@ -61,8 +69,19 @@ private[pillarbox] final class CallEncoder(
 
   private def add(call: PythonCall): Long = writer.write(view(call.row), ArrowBatchWriter.bytesOf(call.row))
 
-  private def body(calls: JList[PythonCall]): Seq[ByteBuffer] =
-    (CallEncoder.header(calls) +: keys.map(CallEncoder.keys(calls, _)).toSeq) ++ writer.finishCheaply()
+  private def body(calls: JList[PythonCall]): Seq[ByteBuffer] = begin(calls) ++ writer.finishCheaply()
+
+  private def begin(calls: JList[PythonCall]): Seq[ByteBuffer] =
+    CallEncoder.header(calls) +: keys.map(CallEncoder.keys(calls, _)).toSeq
+
+  /** Returns the body of a COLLECT frame: who asks, then their places, and the ticket with its number of rows. */
+  def collection(calls: JList[PythonCall], tickets: JList[CallTicket]): Seq[ByteBuffer] = {
+    val text = tickets.get(0).text.getBytes(UTF_8)
+    val end = Frame.buffer(4 * tickets.size + 8 + text.length)
+    tickets.forEach(ticket => end.putInt(ticket.place): Unit)
+    end.putInt(tickets.get(0).of).putInt(text.length).put(text)
+    begin(calls) :+ end.flip()
+  }
 
   override def close(): Unit = writer.close()
 }
@@ -74,7 +93,7 @@ private[pillarbox] object CallEncoder {
     val names = ByteBuffer.allocate(16 * calls.size)
     calls.forEach { call =>
       val key = keyOf(call.row)
-      names.putLong(key.high).putLong(key.low): Unit
+      names.putLong(key.high).putLong(key.low + call.round): Unit
     }
     names.flip()
   }

@@ -2,12 +2,15 @@ package io.pillarbox.spark.async.python
 
 import java.util.{ArrayList => JArrayList, List => JList}
 
+import io.pillarbox.async.CallTicket
+
 /** A message for the writer thread to send. */
 private[python] sealed abstract class Outgoing
 
 private[python] object Outgoing {
   final case class Call(call: PythonCall) extends Outgoing
   final case class Group(calls: JList[PythonCall]) extends Outgoing
+  final case class Collect(calls: JList[PythonCall], tickets: JList[CallTicket]) extends Outgoing
   final case class Cancel(call: PythonCall) extends Outgoing
   final case class GiveUp(elementId: Long) extends Outgoing
   case object End extends Outgoing

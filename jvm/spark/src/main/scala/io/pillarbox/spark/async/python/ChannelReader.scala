@@ -1,5 +1,6 @@
 package io.pillarbox.spark.async.python
 
+import io.pillarbox.async.CallTicket
 import io.pillarbox.spark.worker.{Frame, FrameReader, PythonWorkerException}
 
 /** The thread that reads the worker's frames and passes them on, until END, FATAL, or a broken channel. */
@@ -28,6 +29,9 @@ private[python] final class ChannelReader(
     case Frame.Failures =>
       failures(frame)
       true
+    case Frame.Tickets =>
+      tickets(frame)
+      true
     case Frame.Usage =>
       usage(frame)
       true
@@ -39,6 +43,17 @@ private[python] final class ChannelReader(
       false
     case Frame.Fatal => throw PythonWorkerException.of(frame)
     case other => throw new IllegalStateException(s"The Python worker sent a frame of unknown type $other")
+  }
+
+  private def tickets(frame: Frame): Unit = {
+    val n = frame.body.getInt
+    (0 until n).foreach { _ =>
+      import frame.body.{getInt, getLong}
+      val (id, attempt, place, of) = (getLong, getInt, getInt, getInt)
+      val text = frame.readText()
+      function.addPending(id, attempt, if (text.isEmpty) null else CallTicket(text, place, of))
+    }
+    function.handOver()
   }
 
   private def usage(frame: Frame): Unit = {
@@ -77,6 +92,7 @@ private[python] object ChannelReader {
   private final val Retryable = 1
   private final val Overload = 4
   private final val PausesLimit = 8
+  private final val EndsTicket = 16
 
   private def failure(frame: Frame, flags: Int, retryAfterMs: Long): PythonCallException = {
     val (kind, text, traceback) = (frame.readText(), frame.readText(), frame.readText())
@@ -87,9 +103,17 @@ private[python] object ChannelReader {
         traceback,
         retryAfterMs,
         (flags & Retryable) != 0,
-        (flags & PausesLimit) != 0
+        (flags & PausesLimit) != 0,
+        (flags & EndsTicket) != 0
       )
     else
-      new PythonCallException(kind, text, traceback, (flags & Retryable) != 0, (flags & Overload) != 0)
+      new PythonCallException(
+        kind,
+        text,
+        traceback,
+        (flags & Retryable) != 0,
+        (flags & Overload) != 0,
+        (flags & EndsTicket) != 0
+      )
   }
 }

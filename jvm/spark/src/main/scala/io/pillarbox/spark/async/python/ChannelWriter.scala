@@ -47,6 +47,9 @@ private[python] final class ChannelWriter(
       case Outgoing.Group(group) =>
         flush(encoder)
         send(encoder, group, Frame.Part, Frame.Group)
+      case Outgoing.Collect(calls, tickets) =>
+        flush(encoder)
+        Frame.write(channel, Frame.Collect, encoder.collection(calls, tickets): _*)
       case Outgoing.Cancel(call) =>
         flushCalls(encoder)
         cancels.add(call)

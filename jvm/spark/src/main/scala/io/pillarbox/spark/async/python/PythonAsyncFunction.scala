@@ -4,8 +4,8 @@ import java.util.concurrent.ConcurrentHashMap
 import java.util.{ArrayList => JArrayList, Arrays, List => JList}
 
 import io.pillarbox.api.{OpenContext, ResultFuture}
+import io.pillarbox.async._
 import io.pillarbox.async.gate.Told
-import io.pillarbox.async.{BatchAsyncFunction, CompletionBatch, ElementFuture, LookAheadFunction}
 import org.apache.spark.sql.catalyst.InternalRow
 
 /**
@@ -28,7 +28,8 @@ private[pillarbox] final class PythonAsyncFunction(
     lends: Boolean,
     units: Seq[String]
 ) extends BatchAsyncFunction[InternalRow, InternalRow]
-    with LookAheadFunction[InternalRow, InternalRow] {
+    with LookAheadFunction[InternalRow, InternalRow]
+    with TicketedFunction[InternalRow, InternalRow] {
 
   private var channel: CallChannel = _
   private var batch: CompletionBatch[InternalRow] = _
@@ -47,23 +48,38 @@ private[pillarbox] final class PythonAsyncFunction(
   override def asyncInvoke(input: InternalRow, future: ResultFuture[InternalRow]): Unit = {
     val elementId = ElementFuture.idOf(future)
     pending.put(elementId, future)
-    channel.call(elementId, future.attempt, input)
+    channel.call(callOf(input, future))
+  }
+
+  private def callOf(input: InternalRow, future: ResultFuture[InternalRow]): PythonCall = {
+    val own = ElementFuture.of(future)
+    PythonCall(own.elementId, own.attempt, input, own.ticketRound)
   }
 
   override def asyncInvokeBatch(
       inputs: JList[InternalRow],
       futures: JList[ResultFuture[InternalRow]]
-  ): Unit = {
+  ): Unit = channel.callGroup(callsOf(inputs, futures))
+
+  override def collect(
+      inputs: JList[InternalRow],
+      tickets: JList[CallTicket],
+      futures: JList[ResultFuture[InternalRow]]
+  ): Unit = channel.collect(callsOf(inputs, futures), tickets)
+
+  private def callsOf(
+      inputs: JList[InternalRow],
+      futures: JList[ResultFuture[InternalRow]]
+  ): JList[PythonCall] = {
     val calls = new JArrayList[PythonCall](inputs.size)
     var i = 0
     while (i < inputs.size) {
-      val future = futures.get(i)
-      val elementId = ElementFuture.idOf(future)
-      pending.put(elementId, future)
-      calls.add(PythonCall(elementId, future.attempt, inputs.get(i)))
+      val call = callOf(inputs.get(i), futures.get(i))
+      pending.put(call.elementId, futures.get(i))
+      calls.add(call)
       i += 1
     }
-    channel.callGroup(calls)
+    calls
   }
 
   override def cancel(input: InternalRow, future: ResultFuture[InternalRow]): Unit = {
@@ -127,13 +143,19 @@ private[pillarbox] final class PythonAsyncFunction(
     if (future != null) future.completeExceptionally(failure)
   }
 
+  /** Takes what tells that the answer comes later, of one call of several, as failures do. Reader thread. */
+  def addPending(elementId: Long, attempt: Int, ticket: CallTicket): Unit = {
+    val future = take(elementId, attempt)
+    if (future != null) batch.pending(future, ticket)
+  }
+
   /** Takes the failure of one call of several, which go on together with `handOver`. Reader thread. */
   def addFailure(elementId: Long, attempt: Int, failure: PythonCallException): Unit = {
     val future = take(elementId, attempt)
     if (future != null) batch.completeExceptionally(future, failure)
   }
 
-  /** Ends a frame of failures. Reader thread. */
+  /** Ends a frame of failures, or of tickets. Reader thread. */
   def handOver(): Unit = batch.flush()
 
   /** Takes the reason why the worker can't go on, which is the last that comes. Any thread. */

@@ -9,13 +9,15 @@ import io.pillarbox.spark.worker.{FrameSize, PythonFailure}
  *
  * @param retryable the answer of the user's retry predicate
  * @param isOverload true if its status says that the service is overloaded
+ * @param endsTicket true if the call's ticket has ended with it
  */
 private[pillarbox] class PythonCallException(
     kind: String,
     text: String,
     traceback: String,
     val retryable: Boolean,
-    val isOverload: Boolean = false
+    val isOverload: Boolean = false,
+    val endsTicket: Boolean = false
 ) extends PythonFailure(kind, text, traceback)
 
 private[pillarbox] object PythonCallException {
@@ -38,6 +40,7 @@ private[pillarbox] object PythonCallException {
  *
  * @param retryAfterMs the time after which to try again in ms, at least 0
  * @param all true if all calls under the operator's limits are to wait
+ * @param endsTicket true if the call's ticket has ended with it
  */
 private[pillarbox] final class PythonRetryAfterException(
     kind: String,
@@ -45,6 +48,7 @@ private[pillarbox] final class PythonRetryAfterException(
     traceback: String,
     val retryAfterMs: Long,
     retryable: Boolean = true,
-    override val all: Boolean = false
-) extends PythonCallException(kind, text, traceback, retryable)
+    override val all: Boolean = false,
+    endsTicket: Boolean = false
+) extends PythonCallException(kind, text, traceback, retryable, endsTicket = endsTicket)
     with RetryAfter

@@ -5,6 +5,7 @@ import java.util.concurrent.atomic.AtomicBoolean
 import java.util.concurrent.{CountDownLatch, TimeUnit}
 import java.util.{List => JList}
 
+import io.pillarbox.async.CallTicket
 import io.pillarbox.async.journal.CallKey
 import io.pillarbox.spark.task.Uninterruptibly
 import io.pillarbox.spark.worker.{Frame, FrameSize, PythonWorkerException, WorkerSession}
@@ -37,7 +38,7 @@ private[pillarbox] final case class ChannelSettings(
 /**
  * The connection of a task to its Python worker. Calls go out and answers come in at the same time.
  *
- * `call`, `callGroup`, `cancel` and `giveUp` may be used from any thread and never block. Answers reach the
+ * `call`, `callGroup`, `collect`, `cancel` and `giveUp` may be used from any thread and never block. Answers reach the
  * function on the reader thread. `close` gives the worker back if it stopped cleanly, else it ends the
  * process; after it, no thread and no off-heap memory of this channel is left.
  */
@@ -76,10 +77,12 @@ private[pillarbox] final class PythonChannel(
     start(leased)
   }
 
-  override def call(elementId: Long, attempt: Int, row: InternalRow): Unit =
-    outbox.put(Outgoing.Call(PythonCall(elementId, attempt, row)))
+  override def call(call: PythonCall): Unit = outbox.put(Outgoing.Call(call))
 
   override def callGroup(calls: JList[PythonCall]): Unit = outbox.put(Outgoing.Group(calls))
+
+  override def collect(calls: JList[PythonCall], tickets: JList[CallTicket]): Unit =
+    outbox.put(Outgoing.Collect(calls, tickets))
 
   override def cancel(elementId: Long, attempt: Int): Unit =
     outbox.put(Outgoing.Cancel(PythonCall(elementId, attempt, null)))

@@ -13,6 +13,9 @@ import org.apache.spark.util.kvstore.KVStore
 import org.apache.spark.{SparkConf, SparkContext}
 import org.slf4j.LoggerFactory
 
+// Pages of Spark's UI are XML literals.
+// scalafix:off DisableSyntax.noXml
+
 /**
  * The tab of the library in Spark's UI: a line for each operator, and behind its name one for each partition.
  * Threads of the web server read the store.
