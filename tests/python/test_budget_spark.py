@@ -112,6 +112,62 @@ def test_a_service_that_is_down_ends_the_job_soon(spark: SparkSession, log: Call
     assert 100 <= len(called(log)) < 1000
 
 
+@pytest.mark.connect
+@pytest.mark.parametrize(
+    ("most", "rows"),
+    [(5, 20), pytest.param(0, 1, marks=pytest.mark.whole), (0.02, 100)],
+)
+def test_failed_rows_count_when_no_call_is_left_to_begin(
+    spark: SparkSession, most: float, rows: int
+) -> None:
+    async def fails(row: Any) -> int:
+        raise OSError("down")
+
+    def outcome(budget: pb.Budget) -> dict[str | None, int]:
+        df = spark.range(0, rows, 1, 2).transform(
+            pb.async_io, fails, returns="v int", on_error="column", budget=budget
+        )
+        return kinds(df)
+
+    with pytest.raises(
+        PythonException, match=f"rows have failed, and max_failed is {most}"
+    ) as raised:
+        outcome(pb.Budget(max_failed=most))
+    failure = pb.failure_of(raised.value)
+    assert failure is not None
+    assert failure.condition == "BUDGET_EXCEEDED"
+    assert outcome(pb.Budget(max_failed=rows if most else 1)) == {"OSError": rows}
+
+
+@pytest.mark.parametrize("carry_over", [False, True])
+def test_failed_rows_of_a_stream_count_at_the_end_of_a_micro_batch(
+    spark: SparkSession, tmp_path: Path, carry_over: bool
+) -> None:
+    async def fails(row: Any) -> int:
+        raise OSError("down")
+
+    spark.range(0, 20, 1, 2).write.json(str(tmp_path / "in"))
+    query = (
+        spark.readStream.schema("id long")
+        .json(str(tmp_path / "in"))
+        .transform(
+            pb.async_io,
+            fails,
+            returns="v int",
+            name="failing",
+            on_error="column",
+            carry_over=carry_over,
+            budget=pb.Budget(max_failed=5),
+        )
+        .writeStream.format("noop")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    with pytest.raises(StreamingQueryException, match="rows have failed, and max_failed is 5"):
+        query.awaitTermination()
+
+
 def test_what_calls_report_is_bounded_by_unit(spark: SparkSession, log: CallLog) -> None:
     async def asks(row: Any) -> int:
         async with log.call(row.id):
@@ -153,8 +209,13 @@ def test_named_budgets_agree(spark: SparkSession, log: CallLog) -> None:
         )
 
     assert len(asks(10).collect()) == len(called(log)) == 3
-    with pytest.raises(Exception, match=r"BUDGETS_DIFFER.*'agreed'.*async_io\(of 10\)"):
+    with pytest.raises(PythonException) as raised:
         asks(11).collect()
+    failure = pb.failure_of(raised.value)
+    assert isinstance(failure, pb.InvalidOption)
+    assert failure.condition == "BUDGETS_DIFFER"
+    assert "'agreed' has other amounts than in async_io(of 10)" in str(failure)
+    assert "pillarbox-failure" not in str(failure)
 
 
 def test_a_stream_counts_on_after_a_restart(

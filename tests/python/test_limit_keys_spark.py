@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import IllegalArgumentException
+from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
 import pillarbox as pb
@@ -64,7 +64,7 @@ def test_a_service_that_counts_each_tenant_refuses_none_over_two_operators(
     assert {row.status for row in both.collect()} == {200}
     # Each of the five has 60 calls, 15 a second, and all at the same time.
     assert 3 < time.monotonic() - begun < 17
-    with pytest.raises(IllegalArgumentException, match=r"NAMED_LIMITS_DIFFER(.|\n)*key=<bigint>"):
+    with pytest.raises(PythonException, match=r"NAMED_LIMITS_DIFFER(.|\n)*key=<bigint>"):
         spark.range(1).transform(
             pb.async_io, call, returns="status int",
             limit=pb.Limit(per_second=15, key="id", name=f"each tenant {tmp_path}"),
@@ -123,7 +123,7 @@ def test_explain_names_the_key_and_columns_that_cannot_be_one_are_refused(
         limited(key="tenants")
     with pytest.raises(pb.InvalidSchema, match=r"limit\.key.*m.*map"):
         limited(key="m")
-    with pytest.raises(IllegalArgumentException, match="UNICODE_CI"):
+    with pytest.raises(pb.PillarboxError, match=r"KEY_COLLATION.*UNICODE_CI"):
         limited(key="c")
     with pytest.raises(pb.InvalidOption, match=r"limit\.key.*for a function of values"):
         pb.async_udf(call, returns="int", limit=pb.Limit(per_day=90, key="row"))

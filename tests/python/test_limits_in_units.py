@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import IllegalArgumentException
+from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
 import pillarbox as pb
@@ -130,8 +130,14 @@ def test_an_estimate_that_is_no_number_of_a_row_is_refused(spark: SparkSession) 
     async def call(row: Any) -> int:
         return int(row.id)
 
-    for estimate, what in (("sum(id)", "aggregate"), ("'a'", "STRING"), ("rand()", "rand")):
-        with pytest.raises(IllegalArgumentException, match=f"ESTIMATE_EXPRESSION.*{what}"):
+    for estimate, what in (
+        ("sum(id)", "aggregate"),
+        ("'a'", "STRING"),
+        ("rand()", "rand"),
+        ("nocol", "UNRESOLVED_COLUMN"),
+        ("id >", "PARSE_SYNTAX_ERROR"),
+    ):
+        with pytest.raises(pb.InvalidOption, match=f"ESTIMATE_EXPRESSION.*{what}"):
             spark.range(1).transform(
                 pb.async_io, call, returns="x long", limit=pb.Limit(**TOKENS, estimate=estimate)
             )
@@ -191,9 +197,12 @@ def test_operators_that_name_a_limit_share_it(spark: SparkSession, log: CallLog)
     times = starts(log)
     assert len(times) == 5
     assert times[-1] - times[0] > 3.2
-    with pytest.raises(IllegalArgumentException) as caught:
+    with pytest.raises(PythonException) as caught:
         limited(4, per_minute=90).collect()
-    message = str(caught.value)
+    failure = pb.failure_of(caught.value)
+    assert isinstance(failure, pb.InvalidOption)
+    message = str(failure)
+    assert "pillarbox-failure" not in message
     assert "NAMED_LIMITS_DIFFER" in message
     assert "async_io(calls 4)" in message
     assert "async_io(calls 2)" in message or "async_io(calls 3)" in message

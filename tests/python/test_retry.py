@@ -159,7 +159,10 @@ def test_retry_after_takes_the_date_of_the_header():
     assert pb.RetryAfter(DATE).delay_s == pytest.approx(left.total_seconds(), abs=60)
 
 
-@pytest.mark.parametrize("delay", [-1, "soon", "", None, True, float("nan"), timedelta(-1)])
+@pytest.mark.parametrize(
+    "delay",
+    [-1, "soon", "", None, True, float("nan"), float("inf"), 10**400, "9" * 400, timedelta(-1)],
+)
 def test_retry_after_refuses_what_is_no_delay(delay):
     with pytest.raises(pb.InvalidOption, match="delay must be seconds"):
         pb.RetryAfter(delay)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import pillarbox as pb
@@ -132,6 +133,21 @@ def test_answers_of_many_rows_and_of_changed_operators_are_read_together(
     with pytest.raises(pb.InvalidOption, match=r"JOURNAL_COLUMNS_DIFFER.*length.*array<string>"):
         pb.read_journal(spark, journal, name="words")
     assert pb.read_journal(spark, journal, name="words", version="2").count() == 3
+
+
+@pytest.mark.connect
+def test_a_folder_on_an_unknown_file_system_is_refused_before_any_work(spark: SparkSession) -> None:
+    unknown = r"JOURNAL_UNREACHABLE.* nosuch://a/b: No FileSystem for scheme"
+    with pytest.raises(pb.InvalidOption, match=unknown):
+        rated(claims(spark, 1), "nosuch://a/b")
+    with pytest.raises(pb.InvalidOption, match=unknown):
+        pb.read_journal(spark, "nosuch://a/b")
+    same = pb.async_udf(rate, returns="double", name="same", journal="nosuch://a/b")
+    with pytest.raises(PySparkException) as raised:
+        spark.range(1).select(same("id")).collect()
+    failure = pb.failure_of(raised.value)
+    assert isinstance(failure, pb.InvalidOption)
+    assert failure.condition == "JOURNAL_UNREACHABLE"
 
 
 def test_what_is_not_there_is_said(spark: SparkSession, journal: str, tmp_path: Path) -> None:

@@ -68,6 +68,8 @@ def test_what_is_reported_when_the_attempt_has_ended_is_refused():
         ("a", {"tokens": -1}, "must be a number, finite and from 0 on, but it is -1"),
         ("a", {"tokens": float("nan")}, "it is nan"),
         ("a", {"tokens": True}, "it is True"),
+        ("a", {"tokens": 10**400}, "INVALID_USAGE"),
+        (["a", "b"], {"tokens": [1e308, 1e308]}, "it is inf"),
         ("a", {"tokens": [1]}, "must be a number, finite"),
         (["a", "b", "c"], {"tokens": [1, 2]}, "a list of 3, one a row.* it is \\[1, 2\\]"),
         (["a", "b"], {"tokens": [1, None]}, "INVALID_USAGE"),
@@ -114,3 +116,11 @@ def test_outside_of_it_the_error_says_how_a_test_has_a_call():
 def test_what_is_no_call_is_refused(arguments, options, named):
     with pytest.raises(pb.InvalidOption, match=named), pb.testing.call(*arguments, **options):
         pass
+
+
+def test_a_sum_that_is_not_finite_is_refused():
+    with pb.testing.call(usage="usd") as call:
+        call.report_usage(usd=1e308)
+        with pytest.raises(pb.InvalidOption, match=r"INVALID_USAGE.* it is inf"):
+            call.report_usage(usd=1e308)
+        assert call.usage == {"usd": 1e308}

@@ -6,6 +6,7 @@ import functools
 import inspect
 import math
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta, timezone
@@ -25,6 +26,7 @@ RetryOn = (
     | str
     | tuple[str, ...]
 )
+_MOST_S = sys.float_info.max
 _RETRIED_STATUSES = {408, 425, 429}
 _MISTAKES = (
     TypeError,
@@ -50,7 +52,8 @@ class RetryAfter(Exception):
 
     It overrides the backoff of :class:`Retry` for this attempt and is retried whatever ``on`` says,
     while attempts are left. Without ``retry=`` it is a failure like any other. ``message`` is what
-    error rows show. Raises :class:`InvalidOption` for a delay below 0 or another value.
+    error rows show. Raises :class:`InvalidOption` for a delay below 0, an infinite one, or
+    another value.
 
     With ``all=True`` not only this row waits: no call under the limits of the operator begins for
     so long, in all executors that share them. Then it is retried also without ``retry=``, and uses
@@ -228,13 +231,13 @@ def seconds_of(delay: object) -> float:
     Raises ``InvalidOption`` for anything else.
     """
     expected = 'seconds, a duration such as "2 seconds", or the text of a header Retry-After'
-    if is_number(delay, int, float) and delay >= 0:  # type: ignore[operator]
+    if is_number(delay, int, float) and 0 <= delay <= _MOST_S:  # type: ignore[operator]
         return delay  # type: ignore[return-value]
     if isinstance(delay, timedelta) and delay >= timedelta(0):
         return delay.total_seconds()
     if isinstance(delay, str):
         text = delay.strip()
-        if text.isascii() and text.isdigit():
+        if text.isascii() and text.isdigit() and float(text) <= _MOST_S:
             return float(text)
         at = _http_date(text)
         if at is not None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import IllegalArgumentException, PythonException
+from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 
 import pillarbox as pb
@@ -230,8 +230,8 @@ def test_an_estimate_that_is_no_number_is_refused_before_any_work(
 ) -> None:
     for estimate in ("nothing", "current_user()", "sum(id)"):
         limit = pb.Limit(per_second=1, unit="tokens", estimate=estimate)
-        with pytest.raises(Exception, match=r"ESTIMATE_EXPRESSION|UNRESOLVED_COLUMN"):
-            keyed(spark.range(3), logging(log), limit=limit).collect()
+        with pytest.raises(pb.InvalidOption, match="ESTIMATE_EXPRESSION"):
+            keyed(spark.range(3), logging(log), limit=limit)
     assert log.events() == []
 
 
@@ -241,7 +241,7 @@ def test_limits_of_one_name_agree(spark: SparkSession, log: CallLog) -> None:
     other = spark.range(1).transform(
         pb.async_io, logging(log), returns="x int", limit=pb.Limit(concurrency=4, name="agreed")
     )
-    with pytest.raises(IllegalArgumentException, match="NAMED_LIMITS_DIFFER") as refused:
+    with pytest.raises(PythonException, match="NAMED_LIMITS_DIFFER") as refused:
         other.collect()
     assert "process_keyed(Calls)" in str(refused.value)
 
@@ -324,6 +324,31 @@ def test_what_calls_report_is_bounded_and_a_service_that_is_down_ends_the_job(
     with pytest.raises(PythonException, match=r"rows have failed, and max_failed is 0.02"):
         keyed(spark.range(0, 9000, 1, 2), fails, on_error="null", budget=failed).collect()
     assert 100 <= len(log.events("failed")) < 1000
+
+
+def test_failed_rows_count_when_no_call_is_left_to_begin(spark: SparkSession) -> None:
+    async def fails(row: Any) -> None:
+        raise ConnectionError("down")
+
+    def outcome(most: int, **options: Any) -> list[Any]:
+        budget = pb.Budget(max_failed=most)
+        rows = spark.range(0, 20, 1, 2)
+        return keyed(rows, fails, on_error="null", budget=budget, **options).collect()
+
+    with pytest.raises(PythonException, match=r"rows have failed, and max_failed is 5"):
+        outcome(5)
+    assert len(outcome(20)) == 20
+
+
+def test_retries_that_never_begin_are_not_counted(spark: SparkSession) -> None:
+    async def fails(row: Any) -> None:
+        raise ConnectionError("down")
+
+    options = {"retry": pb.Retry(4, backoff="10s"), "timeout": "100ms", "on_error": "null"}
+    out = keyed(spark.range(0, 10, 1, 2), fails, **options)
+    assert len(out.collect()) == 10
+    (bill,) = pb.usage(out).collect()
+    assert (bill.calls, bill.retries) == (10, 0)
 
 
 def test_the_budget_of_a_stream_is_kept_in_its_checkpoint(

@@ -5,7 +5,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -74,7 +73,7 @@ def test_functions_that_the_optimizer_replaces(prices: DataFrame) -> None:
 
 
 def test_a_type_that_does_not_fit_is_refused_with_what_to_write(prices: DataFrame) -> None:
-    with pytest.raises(IllegalArgumentException, match=r"SCAN_STATE_TYPE.*CAST\(v AS DOUBLE\)"):
+    with pytest.raises(pb.PillarboxError, match=r"SCAN_STATE_TYPE.*CAST\(v AS DOUBLE\)"):
         folded(prices, "v", "(s + p) / 2")
     assert folded(prices, "CAST(v AS DOUBLE)", "(s + p) / 2") == [0.75, 0.875, 1.1875]
 
@@ -93,12 +92,12 @@ def test_a_python_function_is_refused_by_name(
     if kind == "nondeterministic":
         function = function.asNondeterministic()
     spark.udf.register("half_of", function)
-    with pytest.raises(IllegalArgumentException, match=r"the Python function .*: half_of\(s\)"):
+    with pytest.raises(pb.PillarboxError, match=r"the Python function .*: half_of\(s\)"):
         folded(prices, "0D", "half_of(s)")
 
 
 def test_a_random_number_is_refused_by_name(prices: DataFrame) -> None:
-    with pytest.raises(IllegalArgumentException, match=r"SCAN_EXPRESSION.*rand\(\).*xxhash64"):
+    with pytest.raises(pb.PillarboxError, match=r"SCAN_EXPRESSION.*rand\(\).*xxhash64"):
         folded(prices, "0D", "s + rand()")
 
 

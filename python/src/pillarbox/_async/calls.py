@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -99,6 +100,9 @@ class RunningCall:
         if len(each) not in (1, rows) or not all(map(_is_amount, each)):
             raise error("INVALID_USAGE", unit=unit, expected=expected, value=shown(amount))
         numbers = list(map(float, each))
+        whole = (self.usage or {}).get(unit, 0) + sum(numbers)
+        if not _is_amount(whole):
+            raise error("INVALID_USAGE", unit=unit, expected=expected, value=shown(whole))
         return numbers if len(each) == rows else [numbers[0] / rows] * rows
 
     def id(self) -> str:
@@ -122,10 +126,14 @@ class Submission(RunningCall):
         return hashlib.sha256("\n".join(self.ids()).encode()).hexdigest()[:32]
 
 
+_MOST = sys.float_info.max
+
+
 def _is_amount(amount: object) -> bool:
-    if not is_number(amount, int, float, Decimal) or math.isnan(amount):  # type: ignore[arg-type]
+    if not is_number(amount, int, float, Decimal):
         return False
-    return 0 <= amount < math.inf  # type: ignore[operator]
+    is_nan = not isinstance(amount, int) and math.isnan(amount)  # type: ignore[arg-type]
+    return not is_nan and 0 <= amount <= _MOST  # type: ignore[operator]
 
 
 CURRENT: ContextVar[RunningCall] = ContextVar("pillarbox_call")

@@ -29,6 +29,7 @@ from ..options import (
 )
 from ..retry import Retry
 from .engine import jvm_if_there, require_jvm
+from .failure_of import reported
 from .identity import identify
 from .keys import check_call_key, key_columns
 from .specs import async_spec
@@ -211,7 +212,8 @@ def _plan(
         return async_io_in_python(df, asked, options, output, identity)
     command = asked.dumps() if isinstance(asked, Command) else None
     spec = async_spec(options, asked, inputs, by, columns, identity)
-    return door.async_io(df, command, spec)
+    with reported():
+        return door.async_io(df, command, spec)
 
 
 def _check_waits(options: AsyncOptions) -> None:

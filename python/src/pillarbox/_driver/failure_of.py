@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from .._base.report import Report, parse, report_of
@@ -69,6 +70,18 @@ def failure_of(error: BaseException | None) -> PillarboxError | None:
                 return found.to_error()
         error = error.__cause__ or getattr(error, "_cause", None)
     return None
+
+
+@contextmanager
+def reported() -> Iterator[None]:
+    """Raise the error of Pillarbox where Spark raises its own for it."""
+    try:
+        yield
+    except Exception as problem:
+        found = failure_of(problem)
+        if found is None or found is problem:
+            raise
+        raise found from None
 
 
 def _messages(error: BaseException) -> Iterator[str]:

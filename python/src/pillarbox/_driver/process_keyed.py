@@ -21,6 +21,7 @@ from .._keyed.methods import check_kind, check_methods, timers_refused
 from .._keyed.stored_names import TIMERS
 from ..errors import error, shown
 from .async_io import warn_without_timeout
+from .failure_of import reported
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -260,7 +261,8 @@ def _plan(df: DataFrame, asked: _Asked, options: KeyedOptions, initial_state: ob
     spec = keyed_spec(found, form, function, wire_schema(columns, tags), list(tags), initial)
     if calls is not None:
         spec["calls"] = json.dumps(calls_spec(calls, identify_calls(df, calls)))
-    return door.process_keyed(df, command, spec, None if initial is None else initial.rows)
+    with reported():
+        return door.process_keyed(df, command, spec, None if initial is None else initial.rows)
 
 
 def _name_of(function: object, given: str | None = None) -> str:

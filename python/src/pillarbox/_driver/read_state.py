@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 from .._base.checks import check, check_name, is_number
 from .._base.unknown_options import answers_unknown
 from .._keyed.stored_names import TIMERS
-from ..errors import InvalidOption, error, shown
-from .failure_of import failure_of
+from ..errors import error, shown
+from .failure_of import reported
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -87,13 +87,8 @@ def check_batch_id(batch_id: int | None) -> None:
 
 
 def _operators(door: Door, place: dict[str, Any]) -> list[dict[str, Any]]:
-    try:
+    with reported():
         return door.look_up("stored_operators", place)
-    except Exception as problem:
-        found = failure_of(problem)
-        if isinstance(found, InvalidOption):  # Spark raised its own error for ours
-            raise found from None
-        raise
 
 
 def _operator(there: list[dict[str, Any]], path: str, wanted: object) -> int:

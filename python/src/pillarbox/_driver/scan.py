@@ -9,6 +9,7 @@ from .._base.checks import invalid, needs_other
 from .._base.unknown_options import answers_unknown
 from .._keyed.ttl import StateTtl, as_ttl
 from ..errors import PillarboxError, error
+from .failure_of import reported
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -78,7 +79,8 @@ def scan(
     initial = initial_rows(initial_state, df.sparkSession, found, list(state))
     door = require_jvm(df.sparkSession)
     spec = keyed_spec(found, "scan", None, None, [], initial) | folds
-    return door.process_keyed(df, None, spec, None if initial is None else initial.rows)
+    with reported():
+        return door.process_keyed(df, None, spec, None if initial is None else initial.rows)
 
 
 def _states(state: object, columns: list[str], case_sensitive: bool) -> list[dict[str, str]]:

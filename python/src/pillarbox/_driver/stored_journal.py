@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +9,7 @@ from .._base.checks import check, check_name, needs_other
 from .._base.durations import milliseconds
 from .._base.unknown_options import answers_unknown
 from ..errors import error
-from .failure_of import failure_of
+from .failure_of import reported
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -62,7 +60,7 @@ def read_journal(
     given = _given(spark, path, name, version)
     _door(spark)
     options = {key: value for key, value in given.items() if key != "path" and value is not None}
-    with _reported():
+    with reported():
         df = spark.read.format(FORMAT).options(**options).load(given["path"])
         _ = df.schema  # analyses it also where Spark Connect would wait
     return df
@@ -115,7 +113,7 @@ def purge_journal(
     if (name, version, age, where) == (None, None, None, None):
         raise error("PURGE_OF_EVERYTHING", path=given["path"])
     door = _door(spark)
-    with _reported():
+    with reported():
         return door.purge_journal({**given, "older_than_ms": age, "where": where})
 
 
@@ -134,15 +132,3 @@ def _door(spark: SparkSession) -> Door:
     from .engine import require_jvm
 
     return require_jvm(spark)
-
-
-@contextmanager
-def _reported() -> Iterator[None]:
-    """Raise the error of Pillarbox where Spark raises its own for it."""
-    try:
-        yield
-    except Exception as problem:
-        found = failure_of(problem)
-        if found is None:
-            raise
-        raise found from None

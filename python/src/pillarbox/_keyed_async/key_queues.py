@@ -172,6 +172,7 @@ class KeyQueues(Attempts[RowCall]):
         call.problem = None
         self._tally.calls += 1
         self._note_attempts(call)
+        self._tally.retries += call.attempts > 1
         self.runner.call(call.id, call.attempt, call)
 
     def _end_attempt(self, call: RowCall, failure: Failure | None) -> None:
@@ -237,8 +238,6 @@ class KeyQueues(Attempts[RowCall]):
         if failure.overload or failure.retry_after_ms >= 0:
             self._tally.rate_limited += 1
         super()._attempt_failed(call, failure)
-        if call.retry_timer is not None:
-            self._tally.retries += 1
 
     def _on_deadline(self, call: RowCall) -> None:
         self._tally.timeouts += 1

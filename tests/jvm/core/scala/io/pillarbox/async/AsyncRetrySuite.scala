@@ -27,6 +27,17 @@ class AsyncRetrySuite extends AnyFunSuite {
     )
   }
 
+  test("a retry that does not begin before the total deadline is not counted") {
+    val h = new AsyncHarness(asRow.copy(totalTimeoutMs = 50L, retry = retry(3, 40)))
+    h.process("a")
+    h.fail("a")
+    h.advanceTo(40)
+    assert(h.metrics.retries == 1)
+    h.fail("a")
+    h.advanceTo(60)
+    assert(h.emitted.size == 1 && h.metrics.calls == 2 && h.metrics.retries == 1)
+  }
+
   test("after the last attempt the failure stands, with the number of attempts and the time they took") {
     val h = new AsyncHarness(asRow.copy(retry = retry(3, 10)))
     h.process("a")

@@ -51,4 +51,14 @@ class AsyncUsageSuite extends AnyFunSuite {
     }
     assert(amounts(h.metrics.usage).contains((0.0, 0.0)))
   }
+
+  test("an amount whose sum is not finite is refused, and sums over calls stay finite") {
+    val h = new AsyncHarness(metered)
+    h.process("a", "b")
+    Seq("a", "b").foreach(attempt(h, _).reportUsage("usd", 1e308))
+    val refused = intercept[IllegalArgumentException](attempt(h, "a").reportUsage("usd", 1e308))
+    assert(refused.getMessage.contains("a finite number from 0 on"))
+    assert(amounts(attempt(h, "a").usage).contains((0.0, 1e308)))
+    assert(amounts(h.metrics.usage).contains((0.0, Double.MaxValue)))
+  }
 }

@@ -322,6 +322,40 @@ class BudgetSuite extends AnyFunSuite {
     assert(good.inLedger.failed < 0.02 * good.inLedger.rows + 25)
   }
 
+  test("whoever ends without another attempt hears whether too many rows have failed, in all processes") {
+    for (lost <- Seq(0, 40); mayFail <- Seq(0L, 9L, 20L)) {
+      val world = new World(BudgetTerms(Nil, failedRows = Some(mayFail)), 3, lost)
+      world.isFailing = true
+      val ends = (1 to 2).map { _ =>
+        val process = world.add()
+        process.ask(10, 10)
+        val heard = mutable.Buffer.empty[AnyRef]
+        lazy val ask: Runnable = () => {
+          val answer = process.part.settle(ask)
+          if (answer ne BudgetPart.Wait) heard += answer
+        }
+        world.clock.in(200)(ask.run())
+        (process, heard)
+      }
+      world.run(60000)
+      val exceeded = ends.flatMap(_._2).filter(_ ne null).map(_.asInstanceOf[BudgetExceeded])
+      assert(ends.forall { case (_, heard) => heard.size == 1 }, s"$mayFail rows, lost $lost")
+      assert(exceeded.nonEmpty == mayFail < 20 && exceeded.forall(_.isFailedRows))
+    }
+  }
+
+  test("whoever ends is not held up by rows that end after it") {
+    val world = new World(BudgetTerms(Nil, failedShare = Some(0.5)), 4)
+    val busy = world.add()
+    busy.ask(Enough, 20)
+    var isSettled = false
+    lazy val ask: Runnable = () => isSettled = (busy.part.settle(ask) ne BudgetPart.Wait)
+    world.clock.in(1000)(ask.run())
+    world.run(1500)
+    assert(isSettled && busy.underWay > 0)
+    assert(new BudgetPart(calls(1), world.clock, (_, _) => fail("nothing to ask")).settle(ask) eq null)
+  }
+
   test("two accounts of one budget share it, and one begins anew from what was written") {
     val ledger = new BudgetLedger(calls(100))
     def asks(number: Long) =

@@ -63,7 +63,10 @@ private[async] final class Attempts[IN, OUT](way: CallWay[IN, OUT]) extends Stag
     val now = time.nanoTime
     attempt.startNanos = now
     call.current = attempt
-    if (!attempt.isPoll) metrics.calls += 1
+    if (!attempt.isPoll) {
+      metrics.calls += 1
+      if (attempt.attempt > 1) metrics.retries += 1
+    }
     deadlines.begins(call, now)
     attempt
   }

@@ -63,8 +63,10 @@ private[async] final class CallAttempt[IN, OUT](
     val index = element.units.indexOf(unit, amount)
     synchronized {
       if (reported eq null) reported = new Usage(element.units)
+      // The sum must be an amount, too.
+      element.units.indexOf(unit, reported(index) + amount)
+      reported.add(index, amount)
     }
-    reported.add(index, amount)
     element.used(index, amount)
   }
 

@@ -67,7 +67,6 @@ private[async] final class Retries[IN, OUT](way: CallWay[IN, OUT]) extends Stage
   }
 
   private def backOff(call: Call, delayMs: Long, startNanos: Long): Unit = {
-    way.metrics.retries += 1
     waiting += 1
     way.giveBack(call, this)
     call.current = null

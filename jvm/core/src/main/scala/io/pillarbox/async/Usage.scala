@@ -29,7 +29,7 @@ private[pillarbox] object UsageUnits {
   val None: UsageUnits = UsageUnits(Nil)
 }
 
-/** Amounts by unit. Any thread. */
+/** Amounts by unit, whose sums go up to the largest double. Any thread. */
 private[pillarbox] final class Usage(units: UsageUnits) {
   private val sums = units.names.map(_ => new DoubleAdder).toArray
 
@@ -41,10 +41,10 @@ private[pillarbox] final class Usage(units: UsageUnits) {
   }
 
   /** The sum of the unit with this index so far. */
-  def apply(unit: Int): Double = sums(unit).sum
+  def apply(unit: Int): Double = math.min(sums(unit).sum, Double.MaxValue)
 
   /** The same; NaN if nothing was added. */
-  def ifReported(unit: Int): Double = if (isReported.get(unit) == 1) sums(unit).sum else Double.NaN
+  def ifReported(unit: Int): Double = if (isReported.get(unit) == 1) this(unit) else Double.NaN
 
   /** The units of which something was reported, with their sums so far. */
   def amounts: Seq[(String, Double)] =

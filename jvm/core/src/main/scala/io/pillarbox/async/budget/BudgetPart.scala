@@ -26,11 +26,15 @@ private[pillarbox] final class BudgetPart(
   private val waiters = mutable.LinkedHashSet.empty[Runnable]
   private val own = new OwnSpending(terms)
 
+  /** Those that wait for the ledger to know of so many rows of this process. */
+  private val settling = mutable.LinkedHashMap.empty[Runnable, Long]
+
   private var all = terms.nothing
   private var estimates = units.map(terms.estimate(_, all))
   private var ceiling = all.amounts
   private var failuresLeft = 0L
   private var failedKnown = 0L
+  private var rowsKnown = 0L
   private var exceeded: BudgetExceeded = _
   private var underWay = 0L
 
@@ -99,8 +103,34 @@ private[pillarbox] final class BudgetPart(
     math.min(least, BudgetTerms.attempts(amount, estimates(at)))
   }
 
+  /**
+   * Tells whether too many rows have failed, with all that have ended here before the waiter asked first: for
+   * whoever ends without another attempt. If the ledger does not know of them yet, the waiter will be run, on
+   * any thread, when it is to ask again.
+   *
+   * @return null if they may have failed, [[BudgetPart.Wait]], or a [[BudgetExceeded]]
+   */
+  def settle(waiter: Runnable): AnyRef = {
+    val (answer, report) = synchronized {
+      val rows = settling.getOrElse(waiter, own.rows)
+      if (!terms.boundsFailed || terms.hasFailed(all) || rows <= rowsKnown) {
+        settling -= waiter
+        (if (terms.hasFailed(all)) new BudgetExceeded(terms, terms.units, all) else null, null)
+      } else {
+        settling(waiter) = rows
+        startTicking()
+        (Wait, reportIfNone())
+      }
+    }
+    deliver(report)
+    answer
+  }
+
   /** Takes a waiter out that need not ask again. */
-  def forget(waiter: Runnable): Unit = synchronized(waiters -= waiter): Unit
+  def forget(waiter: Runnable): Unit = synchronized {
+    waiters -= waiter
+    settling -= waiter
+  }: Unit
 
   /** Tells that an attempt that was let through did not begin. */
   def notBegun(): Unit = afterwards(underWay -= 1)
@@ -157,7 +187,7 @@ private[pillarbox] final class BudgetPart(
   })
 
   /** True if the ledger has back what it had lent, and knows the rest; or can't be reached. */
-  private def isDone: Boolean = isQuiet && underWay == 0 &&
+  private def isDone: Boolean = isQuiet && settling.isEmpty && underWay == 0 &&
     ((changesKnown == changes && units.forall(at => ceiling(at) <= own.amounts(at))) ||
       quietTicks > MostQuietTicks)
 
@@ -181,17 +211,19 @@ private[pillarbox] final class BudgetPart(
     if (report ne null) send(report.told, grant => apply(report, grant))
 
   private def apply(report: Report, grant: BudgetGrant): Unit = {
-    val woken = synchronized {
+    val (woken, next) = synchronized {
       if (report.told.number == sent && applied < sent) {
         applied = sent
         changesKnown = report.changes
         learn(report.told, grant)
         isRefused = (exceeded eq null) && !mayBegin
         if (waiters.nonEmpty && !isRefused) wanted = math.min(2 * wanted, MostWanted)
-        wakeIfAny()
-      } else Nil
+        val (settled, unknown) = settling.partition { case (_, rows) => rows <= rowsKnown }
+        (wakeIfAny() ++ settled.keys, if (unknown.nonEmpty) nextReport() else null)
+      } else (Nil, null)
     }
     woken.foreach(_.run())
+    deliver(next)
   }
 
   private def learn(report: BudgetReport, grant: BudgetGrant): Unit = {
@@ -200,6 +232,7 @@ private[pillarbox] final class BudgetPart(
     ceiling = grant.ceiling
     failuresLeft = grant.failuresLeft
     failedKnown = report.spent.failed
+    rowsKnown = report.spent.rows
     if (grant.over >= 0 && (exceeded eq null)) exceeded = new BudgetExceeded(terms, grant.over, all)
   }
 }
@@ -221,7 +254,7 @@ private[pillarbox] object BudgetPart {
 
   /** What the attempts of this process have spent since it began. */
   private final class OwnSpending(terms: BudgetTerms) {
-    private var rows = 0L
+    var rows = 0L
     var failed = 0L
     val amounts = new Array[Double](terms.units)
     private val reported = new Array[Double](terms.units)
@@ -235,10 +268,10 @@ private[pillarbox] object BudgetPart {
     def add(used: Int => Double, unreported: Int => Double): Unit = amounts.indices.foreach { at =>
       val use = if (terms.isCalls(at)) 1.0 else used(at)
       if (use > 0) {
-        reported(at) += use
+        reported(at) = math.min(reported(at) + use, Double.MaxValue)
         reports(at) += 1
       }
-      amounts(at) += (if (use > 0) use else unreported(at))
+      amounts(at) = math.min(amounts(at) + (if (use > 0) use else unreported(at)), Double.MaxValue)
     }
 
     /** Adds what was reported, and no call. */

@@ -41,6 +41,9 @@ private[pillarbox] final case class BudgetTerms(
     else if (spent.rows > spent.failed) 0.0
     else amounts(at) / MostUnknown
 
+  /** True if the rows that may fail are bounded. */
+  def boundsFailed: Boolean = failedRows.isDefined || failedShare.isDefined
+
   /** True if more rows have failed than may. */
   def hasFailed(spent: BudgetSpent): Boolean = failuresLeft(spent) < 0
 
@@ -104,8 +107,8 @@ private[pillarbox] object BudgetSpent {
       rows += one.rows
       failed += one.failed
       (0 until units).foreach { at =>
-        amounts(at) += one.amounts(at)
-        reported(at) += one.reported(at)
+        amounts(at) = math.min(amounts(at) + one.amounts(at), Double.MaxValue)
+        reported(at) = math.min(reported(at) + one.reported(at), Double.MaxValue)
         reports(at) += one.reports(at)
       }
     }

@@ -1,5 +1,8 @@
 package io.pillarbox.spark.async
 
+import java.util.concurrent.RejectedExecutionException
+
+import io.pillarbox.async.budget.BudgetExceeded
 import io.pillarbox.async.queue.AsyncOutput
 import io.pillarbox.async.{AsyncMetrics, AsyncWaitOperator, LongCalls}
 import io.pillarbox.mailbox._
@@ -42,6 +45,14 @@ private[async] final class AsyncStep(
     firstElementId
   )
 
+  private val budget = calls.budget.filter(_ => task.spec.budget.exists(_.raises))
+  private var onSettled: Runnable = () => ()
+
+  /** Runs on any thread. */
+  private val settled: Runnable = () =>
+    try executor.execute(() => onSettled.run(), "the budget has heard of failed rows")
+    catch { case _: RejectedExecutionException => () }
+
   /** The row that waits for room, or null. */
   var pending: InternalRow = _
 
@@ -79,6 +90,20 @@ private[async] final class AsyncStep(
     if (pending != null) action.suspendForRoom()
   }
 
+  /** Sets the hook that runs, on the mailbox thread, when `isSettled` is to be asked again. */
+  def onSettled(hook: Runnable): Unit = onSettled = hook
+
+  /**
+   * True once the driver has counted all rows that failed, in all tasks; false while it is asked.
+   *
+   * @throws ReportedException if more rows have failed than the budget lets
+   */
+  def isSettled: Boolean = budget.forall(_.settle(settled) match {
+    case null => true
+    case exceeded: BudgetExceeded => throw RowFailurePolicy.ofEnd(task.spec, exceeded)
+    case _ => false
+  })
+
   /** Counts in the metrics how often overload has stopped calls. */
   def countBreakers(): Unit = calls.held.takeBreakerCounts { (times, nanos) =>
     metrics.breakerOpenings += times
@@ -94,6 +119,7 @@ private[async] final class AsyncStep(
   /** Cancels the calls in flight and gives the worker back. */
   def close(): Unit = {
     timers.close()
+    budget.foreach(_.forget(settled))
     try naming(operator.close())
     finally
       try calls.close()

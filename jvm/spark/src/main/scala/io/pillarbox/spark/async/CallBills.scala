@@ -81,7 +81,7 @@ private[pillarbox] object CallBills {
   private final val MostBills = 10000
 
   private def sum(one: Array[Double], other: Array[Double]): Array[Double] =
-    one.zipAll(other, 0.0, 0.0).map { case (a, b) => a + b }
+    one.zipAll(other, 0.0, 0.0).map { case (a, b) => math.min(a + b, Double.MaxValue) }
 
   /** The bill of one operator in one run. */
   private final class Bill(name: String, operator: String, units: Seq[String]) {

@@ -35,8 +35,10 @@ private final class OperatorDriver(
   import async.{action, operator}
   private var awaitsInput = false
   private var inputEnded = false
+  private var isSettled = false
   private var closed = false
 
+  async.onSettled(onProgress)
   input.onProgress(() => if (awaitsInput) resume())
 
   private var published = Map.empty[String, Long]
@@ -57,8 +59,16 @@ private final class OperatorDriver(
     published = TaskMetrics.publish(task.metrics, async.metrics, lane.mailbox.metrics, published)
   }
 
-  /** True once all rows have been taken, called and emitted. */
-  def isFinished: Boolean = inputEnded && operator.isDrained
+  /**
+   * True once all rows have been taken, called and emitted, and those that failed are within the budget. What
+   * it waits for comes as mail.
+   */
+  def isFinished: Boolean = isDrained && {
+    if (!isSettled) isSettled = async.isSettled
+    isSettled
+  }
+
+  private def isDrained: Boolean = inputEnded && operator.isDrained
 
   /** Does one step; sleeps if there is nothing to do. */
   def step(): Unit = {
@@ -107,7 +117,7 @@ private final class OperatorDriver(
   override def close(): Unit = if (!closed) {
     closed = true
     val limit = async.calls.limitShare
-    val isDone = isFinished
+    val isDone = isDrained && isSettled
     try translating(async.close())
     finally {
       publish()

@@ -3,12 +3,13 @@ package io.pillarbox.spark.async
 import java.nio.ByteBuffer
 import java.nio.charset.StandardCharsets.UTF_8
 import java.util.Collections
-import java.util.concurrent.TimeUnit
+import java.util.concurrent.{CompletableFuture, TimeUnit, TimeoutException}
 
 import scala.collection.mutable
 import scala.util.control.NonFatal
 
 import io.pillarbox.api.AsyncTimeoutException
+import io.pillarbox.async.budget.{BudgetExceeded, BudgetPart}
 import io.pillarbox.async.gate.Told
 import io.pillarbox.async.{AsyncMetrics, CallPermits}
 import io.pillarbox.spark.async.python.{PythonCallException, PythonRetryAfterException}
@@ -17,6 +18,7 @@ import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.pillarbox.TaskKills
 
 /**
  * The calls that a task's worker makes by itself, as those of `process_keyed_async`: under the operator's
@@ -123,6 +125,29 @@ private[async] final class OwnCalls(
     published = OwnCallMetrics.publish(factory.metrics, metrics, published)
   }
 
+  override def settle(): Unit = budget.filter(_ => spec.budget.exists(_.raises)).foreach { held =>
+    val answer = new CompletableFuture[AnyRef]
+    // After what the worker has told of rows.
+    line.execute(() => settle(held.part, answer))
+    while (!answer.isDone) {
+      TaskKills.check(context)
+      try answer.get(SettleMs, TimeUnit.MILLISECONDS): Unit
+      catch { case _: TimeoutException => () }
+    }
+    answer.get() match {
+      case exceeded: BudgetExceeded => throw RowFailurePolicy.ofEnd(spec, exceeded)
+      case _ => ()
+    }
+  }
+
+  private def settle(part: BudgetPart, answer: CompletableFuture[AnyRef]): Unit = {
+    lazy val ask: Runnable = () => {
+      val found = part.settle(ask)
+      if (found ne BudgetPart.Wait) answer.complete(found): Unit
+    }
+    ask.run()
+  }
+
   override def close(): Unit = if (!isClosed) {
     isClosed = true
     try if (factory.mayRefuse) line.close(() => permits.close())
@@ -186,6 +211,7 @@ private[pillarbox] object OwnCalls {
   private final val Refused: Byte = 2
   private final val EndsTask: Byte = 3
 
+  private final val SettleMs = 100L
   private val ReportNanos = TimeUnit.SECONDS.toNanos(5)
 
   /** In the place of a unit: what is said of all limits. */

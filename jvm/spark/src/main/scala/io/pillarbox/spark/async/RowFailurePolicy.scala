@@ -4,7 +4,7 @@ import java.util.{Collection => JCollection, Collections => JCollections}
 
 import io.pillarbox.api.AsyncTimeoutException
 import io.pillarbox.async.PendingException
-import io.pillarbox.async.budget.BudgetExceededException
+import io.pillarbox.async.budget.{BudgetExceeded, BudgetExceededException}
 import io.pillarbox.async.retry.{FailedCall, FailurePolicy}
 import io.pillarbox.spark.base.{ErrorCatalogue, FailureReport, JvmExceptions}
 import io.pillarbox.spark.task.{FailedCalls, FirstFailures, ReportedException}
@@ -102,6 +102,12 @@ private[pillarbox] object RowFailurePolicy {
   def refusal(spec: AsyncIOSpec, cause: Throwable): (String, String, Boolean) = {
     val failure = failureOf(spec, cause)
     (failure.kind, failure.message, endsBudget(spec, cause))
+  }
+
+  /** Returns the failure of a task in which no call is left to fail for the budget. */
+  def ofEnd(spec: AsyncIOSpec, exceeded: BudgetExceeded): Throwable = {
+    val text = spec.budget.fold("")(_.text(exceeded))
+    new ReportedException(FailureReport.titled(BudgetSpec.Exceeded, text, spec.operator))
   }
 
   /** True if the task is to fail since its budget is spent, whatever becomes of other rows that fail. */

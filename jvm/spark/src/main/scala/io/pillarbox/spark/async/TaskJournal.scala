@@ -3,9 +3,12 @@ package io.pillarbox.spark.async
 import java.io.IOException
 import java.util.{Collection => JCollection}
 
+import scala.util.control.NonFatal
+
 import io.pillarbox.async.journal._
 import io.pillarbox.spark.base.FailureReport
 import io.pillarbox.spark.task.ReportedException
+import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.InternalRow
@@ -21,6 +24,25 @@ private[pillarbox] final case class JournalFolder(
     path: String,
     configuration: Broadcast[SerializableConfiguration]
 )
+
+private[pillarbox] object JournalFolder {
+
+  /**
+   * Returns the path with its scheme, which is the same for the driver and its executors. Reads nothing.
+   *
+   * @throws IllegalArgumentException (JOURNAL_UNREACHABLE) if there is no file system for it
+   */
+  def qualified(path: String, conf: Configuration): String =
+    try {
+      val folder = new Path(path)
+      folder.getFileSystem(conf).makeQualified(folder).toString
+    } catch {
+      case NonFatal(problem) =>
+        val reason = Option(problem.getMessage).getOrElse(problem.getClass.getSimpleName).stripSuffix(".")
+        val report = FailureReport.of("JOURNAL_UNREACHABLE", "", "path" -> path, "reason" -> reason)
+        throw new IllegalArgumentException(report.layout, problem)
+    }
+}
 
 /**
  * What an operator has kept in a folder, for one task. Fails the task, naming the folder, where it can't be read

@@ -3,7 +3,7 @@ package io.pillarbox.spark.journal
 import java.io.{FileNotFoundException, IOException}
 
 import io.pillarbox.async.journal.StoredAnswers
-import io.pillarbox.spark.async.HadoopJournalFiles
+import io.pillarbox.spark.async.{HadoopJournalFiles, JournalFolder}
 import io.pillarbox.spark.base.FailureReport
 import io.pillarbox.spark.task.ReportedException
 import org.apache.hadoop.conf.Configuration
@@ -23,10 +23,7 @@ private[pillarbox] final case class JournalAddress(
 ) {
 
   /** The folder with its scheme, which is the same for the driver and its executors. */
-  def qualified(conf: Configuration): JournalAddress = {
-    val folder = new Path(path)
-    copy(path = folder.getFileSystem(conf).makeQualified(folder).toString)
-  }
+  def qualified(conf: Configuration): JournalAddress = copy(path = JournalFolder.qualified(path, conf))
 
   /** True if the path is a folder. */
   def isThere(conf: Configuration): Boolean = {

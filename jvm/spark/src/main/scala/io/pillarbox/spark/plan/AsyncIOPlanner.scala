@@ -16,6 +16,7 @@ private[pillarbox] final class AsyncIOPlanner(df: DataFrame, spec: AsyncIOSpec) 
   private val inputs = if (spec.inputs.isEmpty) child.output else columns(spec.inputs)
 
   def dataFrame(function: AsyncIOFunction): DataFrame = {
+    CallJournals.check(spec, df.sparkSession)
     val estimates = Estimates.of(df.sparkSession, spec, child.output)
     val node = AsyncIO(
       spec,

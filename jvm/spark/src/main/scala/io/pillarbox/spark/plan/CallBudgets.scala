@@ -1,7 +1,8 @@
 package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.async.{AsyncIOSpec, BudgetAccount, BudgetLedgers, BudgetSpec, CheckpointBudget}
-import io.pillarbox.spark.checkpoint.OperatorNote
+import io.pillarbox.spark.base.FailureReport
+import io.pillarbox.spark.task.ReportedException
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.pillarbox.{MicroBatch, MicroBatches, RunningQuery, SparkAdapter}
@@ -26,12 +27,8 @@ private object CallBudgets {
         case None => (ofAction(spec, budget, session), None)
       }
       BudgetLedgers.onDriver.open(account, spec.operator, budget.terms, store).foreach { other =>
-        throw OperatorNote.refused(
-          "BUDGETS_DIFFER",
-          spec.operator,
-          "name" -> budget.name.getOrElse(""),
-          "other" -> other
-        )
+        val told = Seq("name" -> budget.name.getOrElse(""), "other" -> other)
+        throw new ReportedException(FailureReport.of("BUDGETS_DIFFER", spec.operator, told: _*))
       }
       account.key
     }

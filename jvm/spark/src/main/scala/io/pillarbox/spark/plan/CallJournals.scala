@@ -1,6 +1,6 @@
 package io.pillarbox.spark.plan
 
-import io.pillarbox.spark.async.JournalFolder
+import io.pillarbox.spark.async.{AsyncIOSpec, JournalFolder}
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.pillarbox.{MicroBatch, SparkAdapter}
@@ -12,13 +12,17 @@ private object CallJournals {
   /** @param batch the micro-batch that the operator runs in, if it is in a streaming query */
   def folder(node: AsyncIO, session: SparkSession, batch: Option[MicroBatch]): Option[JournalFolder] =
     node.spec.journal.map { path =>
-      val folder = if (path.isEmpty) inCheckpoint(batch) else new Path(path)
-      val qualified = folder.getFileSystem(SparkAdapter.hadoopConf(session)).makeQualified(folder)
-      JournalFolder(qualified.toString, SparkAdapter.broadcastHadoopConf(session))
+      val folder = if (path.isEmpty) inCheckpoint(batch) else path
+      val qualified = JournalFolder.qualified(folder, SparkAdapter.hadoopConf(session))
+      JournalFolder(qualified, SparkAdapter.broadcastHadoopConf(session))
     }
 
-  private def inCheckpoint(batch: Option[MicroBatch]): Path = batch match {
-    case Some(known) => new Path(known.checkpoint, InCheckpoint)
+  /** @throws IllegalArgumentException (JOURNAL_UNREACHABLE) if there is no file system for the folder */
+  def check(spec: AsyncIOSpec, session: SparkSession): Unit =
+    spec.journal.filter(_.nonEmpty).foreach(JournalFolder.qualified(_, SparkAdapter.hadoopConf(session)))
+
+  private def inCheckpoint(batch: Option[MicroBatch]): String = batch match {
+    case Some(known) => new Path(known.checkpoint, InCheckpoint).toString
     case None => throw new IllegalStateException("journal=True is for streaming queries, and this is none")
   }
 }

@@ -2,10 +2,10 @@ package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.async.AsyncIOSpec
 import io.pillarbox.spark.base.FailureReport
-import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Cast, Expression}
 import org.apache.spark.sql.pillarbox.RowExpressions
 import org.apache.spark.sql.types.{DoubleType, NumericType}
+import org.apache.spark.sql.{AnalysisException, SparkSession}
 
 /** The amounts that limits charge a row with, of those that have a SQL expression. On the driver. */
 private[plan] object Estimates {
@@ -23,7 +23,13 @@ private[plan] object Estimates {
           case Seq(one) => throw refused(text, s"the type ${one.dataType.sql}")
           case several => throw refused(text, s"${several.size} columns")
         }
-      catch { case problem: RowExpressions.Refused => throw refused(problem.text, problem.what) }
+      catch {
+        case problem: RowExpressions.Refused => throw refused(problem.text, problem.what)
+        // A syntax error shows the text in further lines.
+        case problem: AnalysisException =>
+          val reason = problem.getSimpleMessage.linesIterator.find(_.nonEmpty).getOrElse("")
+          throw refused(text, s"an error (${reason.stripSuffix(".")})")
+      }
     }
   }
 

@@ -6,6 +6,7 @@ import scala.collection.mutable
 
 import io.pillarbox.spark.async.{AsyncIOSpec, LeaseLedgers, LimitSpec}
 import io.pillarbox.spark.base.FailureReport
+import io.pillarbox.spark.task.ReportedException
 import org.apache.spark.sql.catalyst.expressions.Attribute
 
 /** The limits that operators share by name: one name has one set of figures. On the driver. Thread-safe. */
@@ -24,7 +25,7 @@ private object NamedLimits {
    * Takes note that an operator is about to run.
    *
    * @param keys the columns that are keys of its limits, of each that has one
-   * @throws IllegalArgumentException if another one uses a limit of the same name with other figures, or has
+   * @throws ReportedException if another one uses a limit of the same name with other figures, or has
    *   used it, and that still counts
    */
   def use(spec: AsyncIOSpec, keys: Seq[Attribute] = Nil): Unit = synchronized {
@@ -48,18 +49,16 @@ private object NamedLimits {
       LeaseLedgers.isInUse(key(name) + (if (unit == LimitSpec.Calls) "" else s"/$unit"))
 
   private def differ(name: String, other: Use, operator: String, figures: Set[LimitSpec]) =
-    new IllegalArgumentException(
-      FailureReport
-        .of(
-          "NAMED_LIMITS_DIFFER",
-          operator,
-          "name" -> name,
-          "other" -> other.operator,
-          "others" -> shown(other.figures),
-          "operator" -> operator,
-          "own" -> shown(figures)
-        )
-        .layout
+    new ReportedException(
+      FailureReport.of(
+        "NAMED_LIMITS_DIFFER",
+        operator,
+        "name" -> name,
+        "other" -> other.operator,
+        "others" -> shown(other.figures),
+        "operator" -> operator,
+        "own" -> shown(figures)
+      )
     )
 
   private def shown(figures: Set[LimitSpec]): String = figures.map(_.summary).toSeq.sorted.mkString(", ")

@@ -20,6 +20,13 @@ private[pillarbox] trait WorkerCalls extends AutoCloseable {
   /** Takes a message of one of [[WorkerCalls.Kinds]]. Does not wait. */
   def take(message: Frame): Unit
 
+  /**
+   * Waits until the driver has counted all rows that failed so far, in all tasks.
+   *
+   * @throws java.lang.RuntimeException if more rows have failed than the budget lets
+   */
+  def settle(): Unit
+
   /** Ends all calls: nothing is sent any more, and what they hold is given back. Idempotent. */
   override def close(): Unit
 }

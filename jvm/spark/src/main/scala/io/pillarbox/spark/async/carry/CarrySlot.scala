@@ -44,6 +44,7 @@ private[carry] final class CarrySlot(
     start.nextElementId
   )(() => async.action.resume())(() => takeInput())
   import async.{action, calls, executor, operator}
+  async.onSettled(() => endIfDone())
   private val clock = SlotClock.ofMachine
   private val exchange =
     new InputExchange[CarriedRow](CarrySlot.Exchange, executor, () => action.resume())
@@ -207,7 +208,7 @@ private[carry] final class CarrySlot(
     isCheckDue = false
     val hasAll = ending != null && async.pending == null && exchange.isEmpty
     if (hasAll) pauseOnce(ending)
-    if (hasAll && mayEnd) {
+    if (hasAll && mayEnd && async.isSettled) {
       val (results, hold) = sink.close()
       val state = SlotState("", operator.snapshotState(), operator.nextElementId, results, hold)
       hasWoken = false

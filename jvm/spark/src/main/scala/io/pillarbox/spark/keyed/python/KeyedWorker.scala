@@ -167,6 +167,12 @@ private final class KeyedWorker(
   override def close(): Unit = if (worker != null) {
     val isWhole = isUsable && !context.isInterrupted()
     if (!isWhole) abort()
+    try {
+      if (isWhole && !context.isFailed()) made.foreach(_.settle())
+    } finally end(isWhole)
+  }
+
+  private def end(isWhole: Boolean): Unit =
     try made.foreach(_.close())
     finally {
       val end = if (isWhole) lastFrame() else None
@@ -174,7 +180,6 @@ private final class KeyedWorker(
       catch { case _: PythonWorkerException if context.isFailed() => }
       finally abort()
     }
-  }
 
   private def lastFrame(): Option[Frame] =
     try {
