@@ -57,6 +57,16 @@ class DriverLedgersSuite extends AnyFunSuite {
     assert(LeaseMessages.readGrants(LeaseMessages.write(grants)) == grants)
   }
 
+  test("ledgers of values are forgotten at any later report, also of a limit without a key") {
+    val perMinute = LeaseTerms(0, most = 1, intervalNanos = TimeUnit.MINUTES.toNanos(1))
+    val ledgers = newLedgers
+    val reports = (1L to 3L).map(value => ValueReport(LimitValue(0, value), value, waiting()))
+    assert(ledgers.lend("q", perMinute, "a", reports).grants.flatten.size == 3 && ledgers.size == 3)
+    minutes += 60
+    assert(ledgers.lend("other", perMinute, "a", waiting()).amount.amount == 1)
+    assert(ledgers.size == 1)
+  }
+
   test("each value of a key has a ledger, and a name is in use while one of them counts") {
     val terms = LeaseTerms(0, most = 10, intervalNanos = TimeUnit.HOURS.toNanos(1))
     val ledgers = newLedgers

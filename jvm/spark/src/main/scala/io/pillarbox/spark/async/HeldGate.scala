@@ -10,7 +10,8 @@ import io.pillarbox.async.lease.{LimitKey, LimitValue}
 import org.apache.spark.sql.catalyst.expressions.Expression
 
 /**
- * A task's share of its limits. Closed once the task has given all permits back. For one thread.
+ * A task's share of its limits. Closed once the task has given all permits back. For one thread; any thread
+ * may ask for the counts of breakers.
  *
  * @param keys those of the limits, in their order
  * @param units those in which calls report what they use
@@ -41,7 +42,7 @@ private[pillarbox] final class HeldGate private[async] (
   def open(ofLimits: Seq[LimitValue]): ValueGate = {
     val keyed = limits.indices.filter(limits(_).key.isDefined)
     val opened = new HeldValue(keyed.zip(ofLimits).toMap)
-    values += opened
+    values.synchronized(values += opened): Unit
     opened
   }
 
@@ -81,12 +82,17 @@ private[pillarbox] final class HeldGate private[async] (
    * holders that asks.
    */
   def takeBreakerCounts(taker: (Int, Long) => Unit): Unit = {
-    (common.values ++ values.flatMap(_.own.values)).foreach(count)
-    taker(openings, openNanos)
-    openings = 0
-    openNanos = 0L
+    val (times, nanos) = values.synchronized {
+      (common.values ++ values.flatMap(_.own.values)).foreach(count)
+      val counted = (openings, openNanos)
+      openings = 0
+      openNanos = 0L
+      counted
+    }
+    taker(times, nanos)
   }
 
+  /** Called with the lock of `values`: one thread opens and closes them, and another asks for the counts. */
   private def count(limit: SharedLimit): Unit = limit.breaker.foreach(_.takeCounts { (times, nanos) =>
     openings += times
     openNanos += nanos
@@ -94,7 +100,7 @@ private[pillarbox] final class HeldGate private[async] (
 
   override def close(): Unit = if (isHeld) {
     isHeld = false
-    values.toSeq.foreach(_.close())
+    values.synchronized(values.toSeq).foreach(_.close())
     gates.release(common.values, this)
   }
 
@@ -104,9 +110,13 @@ private[pillarbox] final class HeldGate private[async] (
 
     override val gate: CallGate = gateOf(common ++ own, own.keySet)
 
-    override def close(): Unit = if (values.remove(this)) {
-      own.values.foreach(count)
-      gates.release(own.values, this)
+    override def close(): Unit = {
+      val isOpen = values.synchronized {
+        val isThere = values.remove(this)
+        if (isThere) own.values.foreach(count)
+        isThere
+      }
+      if (isOpen) gates.release(own.values, this)
     }
   }
 }

@@ -91,7 +91,7 @@ private[async] final class DriverLedgers(nanoTime: () => Long) {
   /** Returns the answer to a report; null if a later one has overtaken it. */
   def lend(key: String, terms: LeaseTerms, process: String, report: LeaseReport): LeaseGrant = synchronized {
     val now = nanoTime()
-    ledgers.filterInPlace((_, lent) => now - lent.usedNanos < KeepNanos || !lent.ledger.isLikeNew(now))
+    forgetUnused(now)
     val lent = ledgers.getOrElseUpdate((key, terms), new Lent(new LeaseLedger(terms)))
     lent.usedNanos = now
     lent.ledger.report(process, report, now)
@@ -101,12 +101,16 @@ private[async] final class DriverLedgers(nanoTime: () => Long) {
   def lend(key: String, terms: LeaseTerms, process: String, reports: Seq[ValueReport]): ValueGrants =
     synchronized {
       val now = nanoTime()
-      if (now - sweptNanos >= SweepNanos) {
-        ofValues.filterInPlace((_, values) => !values.isForgotten(now))
-        sweptNanos = now
-      }
+      forgetUnused(now)
       ofValues.getOrElseUpdate((key, terms), new ValueLedgers(terms)).report(process, reports, now)
     }
+
+  /** Forgets ledgers, at any report: those of one kind may outlive all reports of theirs. */
+  private def forgetUnused(now: Long): Unit = if (now - sweptNanos >= SweepNanos) {
+    ledgers.filterInPlace((_, lent) => now - lent.usedNanos < KeepNanos || !lent.ledger.isLikeNew(now))
+    ofValues.filterInPlace((_, values) => !values.isForgotten(now))
+    sweptNanos = now
+  }
 
   /** True if a ledger of the key would lend more if it were new. */
   def isInUse(key: String): Boolean = synchronized {
