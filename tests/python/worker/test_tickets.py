@@ -80,6 +80,30 @@ def test_a_list_has_one_ticket_and_one_key_and_a_part_of_it_its_places(worker):
     assert key not in {ticket for *_, ticket in tickets(worker)}, "another order is another job"
 
 
+def test_tickets_of_another_batch_size_are_collected(worker):
+    worker.start(pb.Ticketed(ONE.submit, lambda ticket: [10, 11, 12]), journaled=True)
+    ask(worker, "of a list", [7, 8], [2, 0], 3)
+    assert worker.collect(2) == {7: [(12,)], 8: [(10,)]}
+    ask(worker, "of a list", [9], [1], 3)
+    assert worker.collect(1) == {9: [(11,)]}
+
+
+def test_rows_that_ask_the_same_have_the_answer_of_their_ticket(worker):
+    worker.start(pb.Ticketed(ONE.submit, lambda ticket: 5), journaled=True)
+    ask(worker, "of one row", [1, 2], [0, 0], 1)
+    assert worker.collect(2) == {1: [(5,)], 2: [(5,)]}
+
+
+def test_a_list_whose_ticket_has_failed_may_return_one_exception(worker):
+    worker.start(
+        pb.Ticketed(lambda rows: "t", lambda ticket: TimeoutError("of the job")),
+        batch_size=2,
+        journaled=True,
+    )
+    ask(worker, "t", [1, 2], [0, 1], 2)
+    assert {one["kind"] for one in worker.collect(2).values()} == {"TimeoutError"}
+
+
 @pytest.mark.parametrize("batch_size", [None, 1])
 def test_what_collect_returns_and_raises_ends_the_ticket_or_does_not(worker, batch_size):
     def flags(ticket: str) -> tuple[str, int]:

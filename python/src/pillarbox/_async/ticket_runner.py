@@ -79,12 +79,16 @@ class TicketRunner(CallRunner):
     ) -> None:
         """Start one call for the answers of a ticket: its text, the elements' places, of so many
         rows."""
-        call = RunningCall(
-            self.site, tuple(ids), tuple(attempts), tuple(names) or None, self._is_batch
-        )
+        of_ticket = _Asked(*asked)
+        is_list = self._has_list(of_ticket)
+        call = RunningCall(self.site, tuple(ids), tuple(attempts), tuple(names) or None, is_list)
         for key in zip(ids, attempts, strict=True):
             self._live[key] = call
-        self._start(call, self._run(call, _Asked(*asked)))
+        self._start(call, self._run(call, of_ticket))
+
+    def _has_list(self, asked: _Asked) -> bool:
+        """Return True if the call is for a list of rows, also of a run with ``batch_size``."""
+        return self._is_batch or asked.of > 1 or len(asked) > 1
 
     async def _call_half(self, argument: Any) -> Any:
         if isinstance(argument, _Asked):
@@ -95,12 +99,14 @@ class TicketRunner(CallRunner):
         return waits if self._is_batch else waits[0]
 
     def _at_places(self, asked: _Asked, answers: Any) -> Any:
-        if answers is None:
-            return [_NOT_YET] * len(asked) if self._is_batch else _NOT_YET
-        if not self._is_batch:
-            return answers
-        of_all = self._checked(answers, asked.of)
-        return [of_all[place] for place in asked.places]
+        if answers is None or isinstance(answers, BaseException):
+            each = [_NOT_YET if answers is None else answers] * len(asked)
+        elif asked.of == 1 and not self._is_batch:
+            each = [answers] * len(asked)
+        else:
+            of_all = self._checked(answers, asked.of)
+            each = [of_all[place] for place in asked.places]
+        return each if self._has_list(asked) else each[0]
 
     def _answers(self, call: RunningCall, answers: Sequence[Any]) -> None:
         try:
@@ -113,7 +119,9 @@ class TicketRunner(CallRunner):
 
     def _answer(self, call: RunningCall, key: tuple[int, int], answer: Any) -> None:
         if issubclass(type(answer), BaseException):
-            self._fail(call, key, replace(self._failure(answer), ends_ticket=True))
+            # It is the row's, and a submission may follow: it pauses no limit, and counts.
+            failure = replace(self._failure(answer), ends_ticket=True, pauses_limit=False)
+            self._fail(call, key, failure)
             return
         del self._live[key]
         if isinstance(answer, Wait):

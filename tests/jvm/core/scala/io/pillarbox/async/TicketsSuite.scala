@@ -228,6 +228,24 @@ class TicketsSuite extends AnyFunSuite {
     assert(last.polls.isEmpty && last.calls.head.future.ticketRound == 2)
   }
 
+  test("a row whose tickets all end with a failure is submitted as often as it may be tried") {
+    val journal = new Tickets("a" -> CallTicket(null, 0, 0, 7))
+    val h = harness(journal)(_.copy(retry = retry(3, 10)))
+    h.process("a")
+    for (submission <- 1 to 3) {
+      assert(h.calls.size == submission && h.emitted.isEmpty)
+      h.issue(s"t$submission", "a")
+      h.advanceTo(h.time.currentProcessingTime + PollMs)
+      h.notYet(h.polls.last)
+      h.advanceTo(h.time.currentProcessingTime + PollMs)
+      h.polls.last.futures.head.completeExceptionally(new Over)
+      h.runMail()
+      h.advanceTo(h.time.currentProcessingTime + 10)
+    }
+    assert(h.calls.size == 3 && h.emitted.size == 1 && h.operator.isDrained)
+    assert(journal.flushed("a").round == 10)
+  }
+
   test("with leave a known ticket is collected once, and a row without an answer is pending again") {
     val journal = new Tickets("a" -> CallTicket("t", 0, 2), "b" -> CallTicket("t", 1, 2))
     val h = harness(journal, waits = false)(options => inPairs(options).copy(retry = retry(5, 10)))

@@ -53,6 +53,9 @@ private[async] sealed class InFlightElement[IN, OUT](
   /** Its ticket, or that one was given up; null if it has had none. */
   var ticket: CallTicket = _
 
+  /** How many of its tickets were given up in runs before this one. */
+  var roundsBefore: Int = 0
+
   /** Those that it was submitted with, together, when that failed; null otherwise. */
   var submission: CallGroup[IN, OUT] = _
 

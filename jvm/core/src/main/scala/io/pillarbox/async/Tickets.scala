@@ -7,7 +7,10 @@ import io.pillarbox.mailbox.ProcessingTimer
 /** Finds the tickets that calls were given before. Mailbox thread only; what the journal throws fails the task. */
 private[async] final class KnownTickets[IN, OUT](journal: TicketJournal) extends Stage[IN, OUT] {
   override def enter(call: Call): Unit = {
-    if (call.ticket eq null) call.ticket = journal.find(call.key)
+    if (call.ticket eq null) {
+      call.ticket = journal.find(call.key)
+      call.roundsBefore = call.ticketRound
+    }
     goOn(call)
   }
 }
@@ -60,8 +63,8 @@ private[async] final class Tickets[IN, OUT](way: CallWay[IN, OUT], ticketing: Ti
   private def waits(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
     keep(call, attempt)
     call.carry(attempt.usage)
-    // What fails from now on is counted anew.
-    call.pauses = call.attempts
+    // What fails from now on is counted anew, but for tickets that were given up: each was paid for.
+    call.pauses = call.attempts - (call.ticketRound - call.roundsBefore)
     if (ticketing.waits) {
       way.giveBack(call, this)
       call.current = null
