@@ -7,6 +7,7 @@ import scala.util.Try
 import io.pillarbox.spark.SpecBuilder
 import io.pillarbox.spark.functions.Held
 import io.pillarbox.spark.keyed.{Count, Event, KeyedFixture, Spec}
+import io.pillarbox.tags.Whole
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.expressions.UserDefinedFunction
 import org.apache.spark.sql.functions.udf
@@ -52,9 +53,13 @@ class FinishingTrackerSuite extends AnyFunSuite with KeyedFixture {
 
   for {
     format <- Seq("1", "2")
-    (what, take) <- takes
+    ((what, take), number) <- takes.zipWithIndex
   } {
-    test(s"format $format: keyed functions, a foreachBatch that $what") {
+    // By day each is run once with either, in turn of the formats.
+    val isEven = (format == "1") == (number % 2 == 0)
+    def tags(isByDay: Boolean) = if (isByDay) Nil else Seq(Whole)
+
+    test(s"format $format: keyed functions, a foreachBatch that $what", tags(isEven): _*) {
       withFormat(format) { folder =>
         Count.beforeRow.set((_: Row) => if (isFailing.get) throw new IllegalStateException("on purpose"))
         try {
@@ -72,7 +77,7 @@ class FinishingTrackerSuite extends AnyFunSuite with KeyedFixture {
       }
     }
 
-    test(s"format $format: calls that are carried over, a foreachBatch that $what") {
+    test(s"format $format: calls that are carried over, a foreachBatch that $what", tags(!isEven): _*) {
       withFormat(format) { folder =>
         import spark.implicits._
         Held.reset(below = 100)

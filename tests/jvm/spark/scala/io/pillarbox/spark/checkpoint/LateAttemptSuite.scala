@@ -8,6 +8,7 @@ import scala.jdk.CollectionConverters._
 import io.pillarbox.spark.SpecBuilder
 import io.pillarbox.spark.functions.Held
 import io.pillarbox.spark.keyed.{Event, KeyedFixture, Spec}
+import io.pillarbox.tags.Whole
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.{DataFrame, Row}
 import org.scalatest.concurrent.Eventually
@@ -20,6 +21,9 @@ import org.scalatest.time.{Seconds, Span}
  */
 class LateAttemptSuite extends AnyFunSuite with KeyedFixture with Eventually {
   override implicit val patienceConfig: PatienceConfig = PatienceConfig(Span(60, Seconds))
+
+  /** Each backend, format and kind of rename is in one of them. */
+  private val ByDay = Set(("heap", "1", false), ("rocksdb", "1", true), ("rocksdb", "2", false))
 
   private def withHeld(format: String)(body: Path => Unit): Unit = {
     spark.sparkContext.hadoopConfiguration.set("fs.held.impl", classOf[HeldFileSystem].getName)
@@ -35,7 +39,10 @@ class LateAttemptSuite extends AnyFunSuite with KeyedFixture with Eventually {
     backend <- Seq("heap", "rocksdb")
     format <- Seq("1", "2")
     replaces <- Seq(false, true)
-  } test(s"$backend, format $format, rename replaces $replaces: it changes nothing of keyed state") {
+  } test(
+    s"$backend, format $format, rename replaces $replaces: it changes nothing of keyed state",
+    Seq(Whole).filterNot(_ => ByDay((backend, format, replaces))): _*
+  ) {
     withHeld(format) { folder =>
       HeldFileSystem.replaces = replaces
       val stream = new Stream(folder)
@@ -72,7 +79,10 @@ class LateAttemptSuite extends AnyFunSuite with KeyedFixture with Eventually {
   for {
     format <- Seq("1", "2")
     replaces <- Seq(false, true)
-  } test(s"format $format, rename replaces $replaces: it changes nothing of carried calls") {
+  } test(
+    s"format $format, rename replaces $replaces: it changes nothing of carried calls",
+    Seq(Whole).filter(_ => (format == "1") == replaces): _*
+  ) {
     withHeld(format) { folder =>
       HeldFileSystem.replaces = replaces
       import spark.implicits._
