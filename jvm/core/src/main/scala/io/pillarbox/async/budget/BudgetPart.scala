@@ -277,8 +277,8 @@ private[pillarbox] object BudgetPart {
     /** Adds what was reported, and no call. */
     def use(used: Int => Double): Unit = amounts.indices.foreach { at =>
       val use = if (terms.isCalls(at)) 0.0 else used(at)
-      amounts(at) += use
-      reported(at) += use
+      amounts(at) = math.min(amounts(at) + use, Double.MaxValue)
+      reported(at) = math.min(reported(at) + use, Double.MaxValue)
     }
 
     def spent: BudgetSpent =
