@@ -268,17 +268,17 @@ private[pillarbox] object BudgetPart {
     def add(used: Int => Double, unreported: Int => Double): Unit = amounts.indices.foreach { at =>
       val use = if (terms.isCalls(at)) 1.0 else used(at)
       if (use > 0) {
-        reported(at) = math.min(reported(at) + use, Double.MaxValue)
+        reported(at) = BudgetSpent.add(reported(at), use)
         reports(at) += 1
       }
-      amounts(at) = math.min(amounts(at) + (if (use > 0) use else unreported(at)), Double.MaxValue)
+      amounts(at) = BudgetSpent.add(amounts(at), if (use > 0) use else unreported(at))
     }
 
     /** Adds what was reported, and no call. */
     def use(used: Int => Double): Unit = amounts.indices.foreach { at =>
       val use = if (terms.isCalls(at)) 0.0 else used(at)
-      amounts(at) = math.min(amounts(at) + use, Double.MaxValue)
-      reported(at) = math.min(reported(at) + use, Double.MaxValue)
+      amounts(at) = BudgetSpent.add(amounts(at), use)
+      reported(at) = BudgetSpent.add(reported(at), use)
     }
 
     def spent: BudgetSpent =

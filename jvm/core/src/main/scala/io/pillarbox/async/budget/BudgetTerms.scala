@@ -94,6 +94,10 @@ private[pillarbox] final case class BudgetSpent(
 )
 
 private[pillarbox] object BudgetSpent {
+
+  /** The sum of two amounts; at most the largest double, so that it stays one that can be told. */
+  def add(one: Double, other: Double): Double = math.min(one + other, Double.MaxValue)
+
   def none(units: Int): BudgetSpent = {
     val nothing = IndexedSeq.fill(units)(0.0)
     BudgetSpent(0, 0, nothing, nothing, IndexedSeq.fill(units)(0L))
@@ -107,8 +111,8 @@ private[pillarbox] object BudgetSpent {
       rows += one.rows
       failed += one.failed
       (0 until units).foreach { at =>
-        amounts(at) = math.min(amounts(at) + one.amounts(at), Double.MaxValue)
-        reported(at) = math.min(reported(at) + one.reported(at), Double.MaxValue)
+        amounts(at) = add(amounts(at), one.amounts(at))
+        reported(at) = add(reported(at), one.reported(at))
         reports(at) += one.reports(at)
       }
     }

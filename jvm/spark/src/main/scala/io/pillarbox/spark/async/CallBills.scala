@@ -7,6 +7,7 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.ObjectMapper
 import io.pillarbox.async.AsyncMetrics
+import io.pillarbox.async.budget.BudgetSpent
 import org.apache.spark.sql.pillarbox.DriverMessages
 import org.slf4j.LoggerFactory
 
@@ -81,7 +82,7 @@ private[pillarbox] object CallBills {
   private final val MostBills = 10000
 
   private def sum(one: Array[Double], other: Array[Double]): Array[Double] =
-    one.zipAll(other, 0.0, 0.0).map { case (a, b) => math.min(a + b, Double.MaxValue) }
+    one.zipAll(other, 0.0, 0.0).map { case (a, b) => BudgetSpent.add(a, b) }
 
   /** The bill of one operator in one run. */
   private final class Bill(name: String, operator: String, units: Seq[String]) {
