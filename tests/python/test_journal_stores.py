@@ -66,7 +66,7 @@ def asks(conf: dict, journal: str, folder: str, first: int, end: int, purged: in
         return sorted(row.id for row in rows)
 
     def total():  # type: ignore[no-untyped-def]
-        df = spark.range(first, end, 1, 4).transform(
+        df = spark.range(first, end, 1, 24).transform(
             pb.async_io,
             slow,
             returns="twice long",
@@ -202,7 +202,7 @@ def test_two_jobs_that_write_at_once_and_a_purge(store: Any, tmp_path: Path) -> 
 
 def test_requests_that_fail_lose_no_answer(tmp_path: Path) -> None:
     """Each is told by S3A at once: half of those that failed were done."""
-    count = 3000
+    count = 6000
     first, second = folders(tmp_path, "first", "second")
     env = environment(SOURCES)
     with running(S3, tmp_path / "s3") as store:
@@ -212,10 +212,12 @@ def test_requests_that_fail_lose_no_answer(tmp_path: Path) -> None:
         at_once = ("attempts.maximum", "retry.limit", "retry.throttle.limit")
         faulty = {f"spark.hadoop.fs.s3a.{name}": "0" for name in at_once}
         faulty["spark.hadoop.fs.s3a.attempts.maximum"] = "1"
-        store.fail(10)
         job = Job(asks, env, conf | faulty, journal, str(first), 0, count)
         try:
-            job.waits(lambda: len(asked(first)) > count // 2 and store.failed() > 5, "its calls")
+            job.waits(lambda: asked(first), "its first calls")
+            store.fail(30)
+            job.waits(lambda: store.failed() > 5, "failed requests")
+            job.waits(lambda: len(asked(first)) > count // 2, "its calls")
         finally:
             job.kill()
         workers_are_gone(first)
