@@ -177,6 +177,7 @@ private object OperatorsListener {
     "number of total state rows",
     "memory used by state",
     "bytes of state in local files",
+    "number of timers waiting",
     "number of calls in flight at the end of the micro-batch",
     "number of rows carried into the next micro-batch",
     "number of results that the next micro-batch emits",

@@ -198,6 +198,7 @@ private object Column {
     Figure("Late rows dropped", "number of rows which are dropped by watermark"),
     Figure("Event timers fired", "number of event-time timers fired"),
     Figure("Processing timers fired", "number of processing-time timers fired"),
+    Figure("Timers waiting", "number of timers waiting"),
     Figure("Next event timer after", "time to the next event-time timer"),
     Figure("Next processing timer after", "time to the next processing-time timer"),
     Figure("Time in Python", "time to run Python workers"),
