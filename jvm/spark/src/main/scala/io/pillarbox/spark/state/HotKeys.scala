@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /**
  * Finds the key with most rows of a partition, from a sample of its rows: the first are all in it, and later
- * one in 256. The weight of a row halves each minute. Mailbox thread only.
+ * one in 512. The weight of a row halves each minute. Mailbox thread only.
  */
 private[pillarbox] final class HotKeys {
   import HotKeys._
@@ -17,7 +17,7 @@ private[pillarbox] final class HotKeys {
   private var gap = 1
   private var left = 1
   private var halvedNanos = System.nanoTime
-  private var reportedNanos = halvedNanos
+  private var reportedNanos = 0L
   private var hasReported = false
 
   /** Counts a row; true if its key belongs to the sample, and [[add]] is to follow. */
@@ -29,20 +29,20 @@ private[pillarbox] final class HotKeys {
   /** Adds the key of the row, for it and those before it that were left out. */
   def add(key: UnsafeRow): Unit = {
     sketch.add(key, gap.toDouble)
-    // So no row of the sample weighs more than a 256th of all, nor do more than a few of a task of many rows.
-    val mean = math.min(LongestGap, 1 + sketch.total / LongestGap).toInt
+    // So no row of the sample weighs more than about a 128th of all.
+    val mean = math.min(LongestGap, 1 + sketch.total / FirstRows).toInt
     gap = 1 + random.nextInt(2 * mean - 1)
     left = gap
   }
 
-  /** True each five seconds, and at first with `orNever` if nothing was reported so far. */
-  def isReportDue(orNever: Boolean): Boolean = {
+  /** True, and a report is to follow, if there was none for so long. */
+  def isReportDue(periodNanos: Long): Boolean = {
     val now = System.nanoTime
     while (now - halvedNanos >= HalfLifeNanos) {
       sketch.halve()
       halvedNanos += HalfLifeNanos
     }
-    val isDue = now - reportedNanos >= ReportNanos || (orNever && !hasReported)
+    val isDue = !hasReported || now - reportedNanos >= periodNanos
     if (isDue) {
       reportedNanos = now
       hasReported = true
@@ -59,7 +59,7 @@ private[pillarbox] final class HotKeys {
 
 private object HotKeys {
   private final val Counters = 64
-  private final val LongestGap = 256
+  private final val FirstRows = 128
+  private final val LongestGap = 512
   private final val HalfLifeNanos = 60L * 1000 * 1000 * 1000
-  private final val ReportNanos = 5L * 1000 * 1000 * 1000
 }

@@ -54,7 +54,7 @@ class LiveFiguresSuite extends AnyFunSuite {
     assert(live.hottestKey(4L, Set(1)).contains("'b'" -> 20.0 / 60))
     assert(live.hottestKey(4L, Set(2)).isEmpty && live.hottestKey(5L, Set(0)).isEmpty)
     live.take(4L, hot(2, "'c'", 1, 10000))
-    assert(live.hottestKey(4L, Set(0, 1, 2)).isEmpty) // less than one in fifty
+    assert(live.hottestKey(4L, Set(0, 1, 2)).isEmpty) // less than one in twenty
     live.forget(4L)
     assert(live.hottestKey(4L, Set(0)).isEmpty)
   }

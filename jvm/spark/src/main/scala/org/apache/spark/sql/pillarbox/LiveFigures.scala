@@ -47,7 +47,7 @@ private[spark] final class LiveFigures(nowMs: () => Long = () => System.nanoTime
 private object LiveFigures {
 
   /** A key with a smaller share of the rows is not shown. */
-  private final val LeastShare = 0.02
+  private final val LeastShare = 0.05
 }
 
 /** Latencies of the last five minutes, in slices of ten seconds. Thread-safe. */

@@ -5,12 +5,15 @@ import scala.xml.{Node, Text}
 import org.apache.spark.ui.UIUtils
 import org.apache.spark.util.Utils
 
-/** A column of both tables of the tab. One that is empty in all lines is not shown. */
+/** A column of both tables of the tab. One that no line has is not shown. */
 private sealed trait Column {
   def title: String
 
   /** What a line shows, or nothing. */
   def of(operator: OperatorFigures, live: LiveFigures): Seq[Node]
+
+  /** True if there is something to show, though it may be nothing at the moment. */
+  def has(operator: OperatorFigures, live: LiveFigures): Boolean = of(operator, live).nonEmpty
 
   /** False if only operators have it. */
   def isOfPartitions: Boolean = true
@@ -42,6 +45,9 @@ private object Used extends TextColumn {
 
 /** A column of the first of these metrics that the operator has. */
 private final case class Figure(title: String, metrics: String*) extends TextColumn {
+
+  override def has(operator: OperatorFigures, live: LiveFigures): Boolean =
+    metrics.exists(operator.metrics.contains(_))
 
   /** The figure over the partitions: their sum, or their mean or most where the metric is an average. */
   override def of(operator: OperatorFigures): String =

@@ -79,7 +79,7 @@ private final class OperatorsPage(tab: OperatorsTab, store: KVStore, live: LiveF
     val operators = store.view(classOf[OperatorFigures]).index("updated").reverse.asScala.toSeq
     def table(title: String, kinds: Set[String], all: Seq[Column]): Seq[Node] = {
       val own = operators.filter(operator => kinds(operator.kind))
-      val columns = all.filter(column => own.exists(column.of(_, live).nonEmpty))
+      val columns = all.filter(column => own.exists(column.has(_, live)))
       if (own.isEmpty) Nil
       else
         <h4>{title}</h4> ++ UIUtils.listingTable(
@@ -126,7 +126,7 @@ private final class PartitionsPage(tab: OperatorsTab, store: KVStore, live: Live
     val all = if (OperatorsListener.Calls(operator.kind)) Column.OfCalls else Column.OfKeyed
     val lines = operator.partitions.map(one => one.partition -> operator.only(one))
     val columns =
-      all.filter(column => column.isOfPartitions && lines.exists(line => column.of(line._2, live).nonEmpty))
+      all.filter(column => column.isOfPartitions && lines.exists(line => column.has(line._2, live)))
     UIUtils.listingTable[(Int, OperatorFigures)](
       "Partition" +: columns.map(_.title),
       { case (partition, one) =>
