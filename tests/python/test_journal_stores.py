@@ -215,8 +215,8 @@ def test_requests_that_fail_lose_no_answer(tmp_path: Path) -> None:
         job = Job(asks, env, conf | faulty, journal, str(first), 0, count)
         try:
             job.waits(lambda: asked(first), "its first calls")
-            store.fail(30)
-            job.waits(lambda: store.failed() > 5, "failed requests")
+            store.fail(10)
+            job.waits(lambda: store.failed() > 3, "failed requests")
             job.waits(lambda: len(asked(first)) > count // 2, "its calls")
         finally:
             job.kill()
