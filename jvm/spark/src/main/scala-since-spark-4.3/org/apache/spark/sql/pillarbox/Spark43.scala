@@ -2,6 +2,8 @@ package org.apache.spark.sql.pillarbox
 
 import org.apache.spark.TaskContext
 import org.apache.spark.api.python.{LocalPythonWorkerHandle, PythonWorkerHandle}
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.streaming.runtime.RealTimeModeAllowlist
 import org.apache.spark.util.{PostStatusUpdateListener, TaskCompletionListener}
 
 /** The classes and methods that came or changed with Spark 4.3. */
@@ -10,6 +12,12 @@ object Spark43 {
   /** The process id of a Python worker, if it is known. */
   def pidOf(handle: PythonWorkerHandle): Option[Long] =
     Option(handle).collect { case local: LocalPythonWorkerHandle => local.pid }
+
+  final val runsStateInRealTime = true
+
+  /** Throws Spark's error if an operator of the plan is not in its list of those for real-time mode. */
+  def checkRealTimeOperators(plan: SparkPlan): Unit =
+    RealTimeModeAllowlist.checkAllowedPhysicalOperator(plan, throwException = true)
 
   /** Delegates the methods that a task's context has since Spark 4.3 to `task`. */
   abstract class TaskContextOf(task: TaskContext) extends Spark42.TaskContextOf(task) {
