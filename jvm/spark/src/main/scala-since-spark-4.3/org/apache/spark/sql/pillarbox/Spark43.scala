@@ -2,6 +2,7 @@ package org.apache.spark.sql.pillarbox
 
 import org.apache.spark.TaskContext
 import org.apache.spark.api.python.{LocalPythonWorkerHandle, PythonWorkerHandle}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.runtime.RealTimeModeAllowlist
 import org.apache.spark.util.{PostStatusUpdateListener, TaskCompletionListener}
@@ -12,6 +13,11 @@ object Spark43 {
   /** The process id of a Python worker, if it is known. */
   def pidOf(handle: PythonWorkerHandle): Option[Long] =
     Option(handle).collect { case local: LocalPythonWorkerHandle => local.pid }
+
+  /** A logical node with state, of which queries in real-time mode are to know. */
+  trait StatefulNode extends LogicalPlan {
+    override final def isStateful: Boolean = isStreaming
+  }
 
   final val runsStateInRealTime = true
 

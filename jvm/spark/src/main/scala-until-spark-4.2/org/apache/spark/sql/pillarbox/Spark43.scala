@@ -9,6 +9,9 @@ object Spark43 {
   /** The process id of a Python worker. */
   def pidOf(handle: ProcessHandle): Option[Long] = Some(handle.pid())
 
+  /** A logical node with state. */
+  trait StatefulNode
+
   final val runsStateInRealTime = false
 
   /** Never called, as what would call it is refused. */
