@@ -14,9 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pillarbox as pb
+from java_jars import compiled
 from pillarbox._base.spark_versions import installed
 from real_time import Memory
-from spark_support import by_value, eventually, own_pool, threads_are_gone
+from spark_support import add_jar, by_value, eventually, own_pool, threads_are_gone
 
 by_value(__name__)
 pytestmark = [
@@ -157,6 +158,56 @@ def test_timers_of_a_stopped_query_fire_when_it_runs_again(
     query.stop()
 
 
+COUNT = """
+package com.acme;
+
+import io.pillarbox.api.*;
+import org.apache.spark.sql.*;
+
+public class CountInJava extends KeyedProcessFunction<Row, Row, Row> {
+  private ValueState<Long> count;
+
+  @Override public void open(OpenContext context) {
+    count = context.getState(StateDescriptor.value("count", Serializers.ofLong()));
+  }
+
+  @Override public void processElement(Row row, Context<Row> context, Collector<Row> out)
+      throws Exception {
+    count.update(count.value() == null ? 1L : count.value() + 1);
+    TimerService timers = context.timerService();
+    timers.registerProcessingTimeTimer(timers.currentProcessingTime() + 500);
+    out.collect(RowFactory.create(context.currentKey().get(0), "row", count.value(), 0L));
+  }
+
+  @Override public void onTimer(long time, OnTimerContext<Row> context, Collector<Row> out)
+      throws Exception {
+    long late = context.timerService().currentProcessingTime() - time;
+    out.collect(RowFactory.create(context.currentKey().get(0), "timer", count.value(), late));
+  }
+}
+"""
+
+
+def test_a_function_of_the_jvm_runs_row_by_row_and_its_timers_are_on_time(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    add_jar(spark, compiled(tmp_path, "count.jar", {"CountInJava": COUNT}))
+    memory = Memory(spark)
+    function = pb.JvmFunction("com.acme.CountInJava")
+    counted = memory.rows.transform(pb.process_keyed, function, by="value", returns=RETURNS)
+    query = started(counted, tmp_path)
+    memory.add("a")
+    eventually(lambda: len(lines(tmp_path)) == 2, "the row leaves, and its timer fires")
+    memory.add("a", "b")
+    eventually(lambda: len(lines(tmp_path)) == 6, "the next rows leave, and their timers fire")
+    assert no_batch_has_ended(tmp_path)
+    query.stop()
+    told = [line.rsplit(",", 1) for line in lines(tmp_path)]
+    assert [what for what, _ in told[:2]] == ["a,row,1", "a,timer,1"]
+    assert sorted(what for what, _ in told[2:]) == ["a,row,2", "a,timer,2", "b,row,1", "b,timer,1"]
+    assert all(0 <= int(late) < 250 for _, late in told)
+
+
 def test_a_scan_runs_row_by_row(spark: SparkSession, tmp_path: Path) -> None:
     memory = Memory(spark)
     scanned = memory.rows.transform(
@@ -168,6 +219,58 @@ def test_a_scan_runs_row_by_row(spark: SparkSession, tmp_path: Path) -> None:
         eventually(lambda n=n: lines(tmp_path) == [f"x,{i}" for i in range(1, n + 1)], "it leaves")
     assert no_batch_has_ended(tmp_path)
     query.stop()
+
+
+def test_event_time_timers_fire_at_the_beginning_of_the_batch_that_has_the_watermark(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    memory = Memory(spark)
+
+    class AtTime(Count):
+        def process(self, row: Any, ctx: Any) -> Any:
+            ctx.timers.register_event_time(ctx.timestamp + 1)
+            yield from super().process(row, ctx)
+
+        def on_timer(self, timestamp: int, ctx: Any) -> Any:
+            yield ctx.key, "timer", self.n.value(), timestamp
+
+    timed = memory.rows.selectExpr(
+        "substring(value, 1, 1) AS key", "value", "timestamp_millis(int(substring(value, 2))) AS ts"
+    ).withWatermark("ts", "0 seconds")
+    function = timed.transform(pb.process_keyed, AtTime(), by="key", returns=RETURNS)
+    query = started(function, tmp_path, SHORT)
+    memory.add("a100", "b100000")
+    eventually(lambda: len(lines(tmp_path)) == 2, "rows leave")
+    # The micro-batch after has no row.
+    eventually(lambda: lines(tmp_path)[2:] == ["a,timer,1,101"], "the timer fires")
+    # Behind the watermark of the micro-batch before that, which is not known there yet.
+    eventually(lambda: (tmp_path / "checkpoint/commits/1").exists(), "the micro-batch has ended")
+    memory.add("c5", "d200000")
+    eventually(lambda: len(lines(tmp_path)) > 3, "a row leaves")
+    assert lines(tmp_path)[3:] == ["d,row,1,0"], "a late row is dropped"
+    query.stop()
+
+
+def test_calls_before_and_after_it(spark: SparkSession, tmp_path: Path) -> None:
+    memory = Memory(spark)
+
+    async def longer(row: Any) -> str:
+        return row.value + "!"
+
+    async def doubled(row: Any) -> int:
+        return int(2 * row.n)
+
+    before = memory.rows.transform(pb.async_io, longer, returns="longer string", engine="jvm")
+    counted = keyed(before.selectExpr("longer AS value"))
+    after = counted.transform(pb.async_io, doubled, returns="twice long", engine="jvm")
+    query = started(after.select("key", "n", "twice"), tmp_path)
+    memory.add("a", "a")
+    eventually(lambda: lines(tmp_path) == ["a,1,2", "a,2,4"], "rows leave")
+    memory.add("b")
+    eventually(lambda: lines(tmp_path)[2:] == ["b,1,2"], "the next row leaves")
+    assert no_batch_has_ended(tmp_path)
+    query.stop()
+    threads_are_gone(spark)
 
 
 def test_a_worker_that_is_killed_fails_the_query_and_state_is_exactly_once(

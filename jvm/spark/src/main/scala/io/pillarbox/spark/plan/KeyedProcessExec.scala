@@ -11,13 +11,7 @@ import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartit
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.pillarbox.{
-  MicroBatches,
-  RealTimeMode,
-  StatePartition,
-  StatefulExec,
-  StreamInfo
-}
+import org.apache.spark.sql.pillarbox.{MicroBatches, RealTimeMode, StatePartition, StatefulExec, StreamInfo}
 
 /**
  * Runs `node` on a stream: a stateful operator with state of this library.

@@ -30,15 +30,21 @@ private object RealTimeKeyed {
   /** What the node has or stands beside that can't be in this mode, and what to do. */
   private def unfit(node: KeyedProcess): Option[(String, String)] =
     if (node.spec.timeSorted)
-      Some("time_sorted=True" -> "Leave it out: rows would wait for the watermark, which moves between batches.")
+      Some(
+        "time_sorted=True" -> "Leave it out: rows would wait for the watermark, which moves between batches."
+      )
     else if (node.orderBy.nonEmpty)
-      Some("order_by, or the order of a pb.tagged_union" -> "Rows are not sorted here, but taken as they come.")
+      Some(
+        "order_by, or the order of a pb.tagged_union" -> "Rows are not sorted here, but taken as they come."
+      )
     else if (node.spec.form == "arrow")
-      Some("the column form, of columns of many keys at once" -> "Write the function as a KeyedProcessFunction.")
+      Some(
+        "the column form, of columns of many keys at once" -> "Write the function as a KeyedProcessFunction."
+      )
     else if (node.calls.isDefined)
       Some("functions that make calls" -> "Call pb.async_io before or after the keyed function.")
     else if (node.initial.isDefined)
-      Some("initial_state" -> "Run a first micro-batch with trigger(availableNow=True) on this checkpoint.")
+      Some("initial_state" -> "Leave it out: it is read by a shuffle that has to end before the first row.")
     else if (node.child.exists(below => below.isInstanceOf[Aggregate] && below.isStreaming))
       Some("a streaming aggregation before it" -> "Let the keyed function aggregate.")
     else None
