@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartit
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.pillarbox.{MicroBatches, RealTimeMode, StatePartition, StatefulExec, StreamInfo}
+import org.apache.spark.sql.pillarbox.{RealTimeMode, StatePartition, StatefulExec, StreamInfo}
 
 /**
  * Runs `node` on a stream: a stateful operator with state of this library.
@@ -89,7 +89,7 @@ private[pillarbox] final case class KeyedProcessExec(
   override protected def doExecute(): RDD[InternalRow] = {
     // Spark's classes make metrics lazily, and this is the last moment on the driver.
     val sqlMetrics = metrics
-    if (isRealTime) MicroBatches.physicalPlan(sparkContext).foreach(RealTimeMode.checkOthers(_)(isOurs))
+    if (isRealTime) RealTimeMode.checkOthers(sparkContext)(_.isInstanceOf[KeyedProcessExec])
     val info = getStateInfo
     val commits = PartitionCommits.of(info, session, conf, reports, checkpointReport)
     // As with Spark's transformWithState, a query that goes on from a checkpoint has its state already.
@@ -116,8 +116,6 @@ private[pillarbox] final case class KeyedProcessExec(
       StatePartition.locator(session)
     )
   }
-
-  private def isOurs(plan: SparkPlan): Boolean = plan.isInstanceOf[KeyedProcessExec]
 
   private def watermarkOf(known: Option[Long]): Long =
     known.filter(_ => hasWatermark).fold(Long.MinValue)(DueTimes.watermark)

@@ -1,7 +1,7 @@
 package io.pillarbox.spark.plan
 
+import io.pillarbox.spark.base.Build
 import io.pillarbox.spark.keyed.KeyedErrors
-import org.apache.spark.SPARK_VERSION
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate
 import org.apache.spark.sql.execution.SparkPlan
@@ -17,12 +17,13 @@ private object RealTimeKeyed {
    */
   def plan(node: KeyedProcess, child: SparkPlan): SparkPlan = {
     val name = node.spec.name
-    if (!RealTimeMode.runsState) throw KeyedErrors.refused("REAL_TIME_KEYED", name, "spark" -> SPARK_VERSION)
+    if (!RealTimeMode.runsState)
+      throw KeyedErrors.refused("REAL_TIME_KEYED", name, "spark" -> Build.sparkVersion)
     unfit(node).foreach { case (what, advice) =>
       throw KeyedErrors.refused("REAL_TIME_UNSUPPORTED", name, "what" -> what, "advice" -> advice)
     }
     val check = RealTimeMode.AllowlistCheck
-    if (SparkAdapter.sqlConf(SparkSession.active).getConfString(check, "true").toBoolean)
+    if (!SparkAdapter.sqlConf(SparkSession.active).getConfString(check, "true").equalsIgnoreCase("false"))
       throw KeyedErrors.refused("REAL_TIME_ALLOWLIST", name, "setting" -> check)
     KeyedProcessExec(node.alone, child, isRealTime = true)
   }

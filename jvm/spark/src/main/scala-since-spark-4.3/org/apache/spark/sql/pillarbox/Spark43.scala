@@ -1,6 +1,6 @@
 package org.apache.spark.sql.pillarbox
 
-import org.apache.spark.TaskContext
+import org.apache.spark.{SparkContext, TaskContext}
 import org.apache.spark.api.python.{LocalPythonWorkerHandle, PythonWorkerHandle}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.SparkPlan
@@ -21,9 +21,12 @@ object Spark43 {
 
   final val runsStateInRealTime = true
 
-  /** Throws Spark's error if an operator of the plan is not in its list of those for real-time mode. */
-  def checkRealTimeOperators(plan: SparkPlan): Unit =
-    RealTimeModeAllowlist.checkAllowedPhysicalOperator(plan, throwException = true)
+  /** Throws Spark's error if an operator of a micro-batch is neither in its list for real-time mode nor ours. */
+  def checkRealTimeOperators(context: SparkContext)(isOurs: SparkPlan => Boolean): Unit =
+    MicroBatches.running(context).foreach { batch =>
+      val others = batch.executedPlan.transformUp { case node if isOurs(node) => node.children.head }
+      RealTimeModeAllowlist.checkAllowedPhysicalOperator(others, throwException = true)
+    }
 
   /** Delegates the methods that a task's context has since Spark 4.3 to `task`. */
   abstract class TaskContextOf(task: TaskContext) extends Spark42.TaskContextOf(task) {

@@ -6,7 +6,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.execution.{QueryExecution, SQLExecution, SparkPlan}
+import org.apache.spark.sql.execution.{QueryExecution, SQLExecution}
 import org.apache.spark.sql.pillarbox.Spark41.{IncrementalExecution, MicroBatchExecution, StreamExecution}
 
 /**
@@ -48,10 +48,7 @@ object MicroBatches {
   /** The optimized plan of that micro-batch. */
   def optimizedPlan(context: SparkContext): Option[LogicalPlan] = running(context).map(_.optimizedPlan)
 
-  /** The whole physical plan of that micro-batch. */
-  def physicalPlan(context: SparkContext): Option[SparkPlan] = running(context).map(_.executedPlan)
-
-  private def running(context: SparkContext): Option[IncrementalExecution] =
+  private[pillarbox] def running(context: SparkContext): Option[IncrementalExecution] =
     executing(context).collect { case batch: IncrementalExecution => batch }
 
   private def executing(context: SparkContext): Option[QueryExecution] =

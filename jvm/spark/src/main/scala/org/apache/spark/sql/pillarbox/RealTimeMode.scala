@@ -1,5 +1,6 @@
 package org.apache.spark.sql.pillarbox
 
+import org.apache.spark.SparkContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
@@ -28,13 +29,13 @@ object RealTimeMode {
   final val AllowlistCheck = "spark.sql.streaming.realTimeMode.allowlistCheck"
 
   /**
-   * Checks the operators of a micro-batch in the place of Spark, but for those that `isOurs`.
+   * Checks the operators of the micro-batch that the calling thread runs in the place of Spark, but for those
+   * that `isOurs`, each with one child.
    *
    * @throws IllegalArgumentException, Spark's own, if others are not in its list
    */
-  def checkOthers(plan: SparkPlan)(isOurs: SparkPlan => Boolean): Unit = Spark43.checkRealTimeOperators {
-    plan.transformUp { case node if isOurs(node) => node.children.head }
-  }
+  def checkOthers(context: SparkContext)(isOurs: SparkPlan => Boolean): Unit =
+    Spark43.checkRealTimeOperators(context)(isOurs)
 
   /**
    * Returns a plan that runs `function` on the rows of `child`, and shows it as `shown`.
