@@ -12,8 +12,12 @@ import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
  * In real-time mode they come in rounds: a round ends where no row has come yet, or with its last row, so
  * that timers fire between the rows of an input that never pauses.
  */
-private final class InputRows(input: OperatorInput, late: LateRows, task: KeyedTaskSpec)
-    extends Rows[UnsafeRow] {
+private final class InputRows(
+    input: OperatorInput,
+    late: LateRows,
+    watch: KeyWatch,
+    task: KeyedTaskSpec
+) extends Rows[UnsafeRow] {
   private lazy val toUnsafe = UnsafeProjection.create(task.inputSchema)
   private val timestampOrdinal = task.timestampOrdinal
   private val isSorted = task.spec.timeSorted
@@ -43,6 +47,7 @@ private final class InputRows(input: OperatorInput, late: LateRows, task: KeyedT
       current = late.marked(next)
       next = null
       timestamp = timeOf(current)
+      watch.take(current)
     }
     has
   }
