@@ -61,14 +61,14 @@ def test_calls_wait_for_what_they_will_use(spark: SparkSession, log: CallLog, sc
 def test_what_is_not_used_is_given_back_and_without_an_estimate_the_mean_is_charged(
     spark: SparkSession, log: CallLog
 ) -> None:
-    for options in ({"estimate": 500}, {}):
-        limit = pb.Limit(per_minute=3000, unit="tokens", **options)
+    for options in ({"estimate": 2000}, {}):
+        limit = pb.Limit(per_minute=12000, unit="tokens", **options)
         df = spark.range(0, 100, 1, 2).transform(
             pb.async_io, using(log, 1), returns="same long", limit=limit
         )
         assert len(df.collect()) == 100
     times = starts(log)
-    assert times[-1] - times[0] < 40
+    assert times[-1] - times[0] < 20
 
 
 def test_a_call_that_could_never_begin_is_the_error_of_its_row(
