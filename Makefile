@@ -69,7 +69,7 @@ test-neighbours: $(VENV)/.dev $(JAR) tools ## beside PostgreSQL, Delta Lake and 
 test-stores: $(VENV)/.dev $(JAR) tools ## checkpoints on S3 and HDFS, both on this machine (forty minutes)
 	$(PYTHON) -m pip install --quiet -e 'python[stores]'
 	tools/sbt hadoop/jars
-	cd python && ../$(PYTHON) -m pytest -q -m stores ../tests/python/test_stores.py
+	cd python && ../$(PYTHON) -m pytest -q -m stores ../tests/python/test_stores.py ../tests/python/test_journal_stores.py
 
 test-yarn: $(VENV)/.dev $(JAR) tools ## on a small YARN cluster, in client and in cluster mode (two minutes)
 	tools/sbt hadoop/jars

@@ -126,7 +126,8 @@ public final class JournalLookups {
             () -> System.nanoTime(),
             () -> System.currentTimeMillis(),
             new JournalLimits(64L << 20, 5000L),
-            () -> Paths.get(System.getProperty("java.io.tmpdir")));
+            () -> Paths.get(System.getProperty("java.io.tmpdir")),
+            Journals.$lessinit$greater$default$5());
     return journals.hold("here", 0L, operator, () -> new LocalJournalFiles(folder.resolve("calls")));
   }
 

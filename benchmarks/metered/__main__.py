@@ -8,7 +8,6 @@ half of the answers and started again. Daft, Ray and aiolimiter are installed in
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import subprocess
@@ -26,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .. import report
-from .service import WINDOW_S, completion, serving
+from .service import WINDOW_S, Call, calls_at, completion, most_in_a_minute, serving
 
 HERE = Path(__file__).parent
 PEERS = report.ROOT / ".build/peers"
@@ -39,7 +38,6 @@ WAYS = {
     "Daft, aiolimiter": ("way_daft.py", ""),
     "Ray Data, aiolimiter": ("way_ray.py", ""),
 }
-Call = tuple[float, int, int, int]
 
 
 @dataclass(frozen=True)
@@ -116,11 +114,6 @@ def write(folder: Path, rows: int) -> int:
     return int(prompts.sum())
 
 
-def calls_at(url: str) -> list[Call]:
-    with urllib.request.urlopen(url + "log") as answer:
-        return [tuple(call) for call in json.load(answer)]
-
-
 def one_run(
     who: str, url: str, rows: Path, folder: Path, options: argparse.Namespace, kill: bool
 ) -> Run:
@@ -180,18 +173,6 @@ def kill_all(process: subprocess.Popen[bytes]) -> None:
         except ProcessLookupError:
             continue
     process.wait()
-
-
-def most_in_a_minute(calls: list[Call], amount: int | None) -> float:
-    """The most that was asked for in any minute, refused or not: calls, or tokens."""
-    most = total = first = 0
-    for at, _, tokens, _ in calls:
-        total += 1 if amount is None else tokens
-        while calls[first][0] <= at - WINDOW_S:
-            total -= 1 if amount is None else calls[first][2]
-            first += 1
-        most = max(most, total)
-    return most
 
 
 def document(runs: dict[str, list[Run]], prompts: int, options: argparse.Namespace) -> str:

@@ -11,6 +11,7 @@ import json
 import subprocess
 import sys
 import time
+import urllib.request
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ from aiohttp import web
 
 WINDOW_S = 60.0
 MOST_COMPLETION = 100
+#: When it arrived, the number of what was asked, its tokens, and the status.
+Call = tuple[float, int, int, int]
 
 
 def completion(call: int) -> int:
@@ -57,7 +60,7 @@ class Service:
 
     def __init__(self, calls: float, tokens: float) -> None:
         self._limits = calls, tokens
-        self.log: list[tuple[float, int, int, int]] = []
+        self.log: list[Call] = []
         self.reset()
 
     def reset(self) -> None:
@@ -89,6 +92,23 @@ def serving(calls: float, tokens: float) -> Iterator[str]:
             yield f"http://127.0.0.1:{process.stdout.readline().strip()}/"
         finally:
             process.kill()
+
+
+def calls_at(url: str) -> list[Call]:
+    with urllib.request.urlopen(url + "log") as answer:
+        return [tuple(call) for call in json.load(answer)]
+
+
+def most_in_a_minute(calls: list[Call], amount: int | None) -> float:
+    """The most that was asked for in any minute, refused or not: calls, or tokens."""
+    most = total = first = 0
+    for at, _, tokens, _ in calls:
+        total += 1 if amount is None else tokens
+        while calls[first][0] <= at - WINDOW_S:
+            total -= 1 if amount is None else calls[first][2]
+            first += 1
+        most = max(most, total)
+    return most
 
 
 def main() -> None:

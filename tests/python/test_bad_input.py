@@ -6,7 +6,6 @@ import re
 import threading
 
 import pytest
-from pyspark.errors import IllegalArgumentException
 from pyspark.sql import functions as F
 from pyspark.sql import types as t
 
@@ -125,7 +124,7 @@ def test_text_that_nothing_can_take_is_refused(df, option, odd):
         (
             "state.rocksdb.memory",
             "1k",
-            'rocksdb.memory can\'t be "1k".*256m.* 1m at least',
+            'rocksdb.memory can\'t be "1k" .*default: 256m.*a size of at least 1m',
         ),
         ("state.rocksdb.memory", "much", 'rocksdb.memory can\'t be "much" .*default: 256m'),
         ("state.snapshotEvery", "0", 'state.snapshotEvery can\'t be "0" .*default: 10'),
@@ -135,8 +134,10 @@ def test_text_that_nothing_can_take_is_refused(df, option, odd):
 def test_settings_without_a_meaning_are_refused_when_an_operator_is_made(spark, key, value, told):
     spark.conf.set(f"spark.pillarbox.{key}", value)
     try:
-        with pytest.raises(IllegalArgumentException, match=told):
+        with pytest.raises(pb.InvalidOption, match=f"SETTING. .*{told}"):
             apply(spark.range(3), engine="jvm")
+        with pytest.raises(pb.InvalidOption, match=f"SETTING. .*{told}"):
+            pb.async_udf(f, returns="y int")("id")
     finally:
         spark.conf.unset(f"spark.pillarbox.{key}")
 

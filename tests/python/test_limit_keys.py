@@ -108,6 +108,12 @@ def test_a_key_that_cannot_be_one_is_refused():
 
     for key, schema, problem in (
         ("tenants", "tenant string", r"UNKNOWN_COLUMN.*limit\.key.*tenants.*tenant"),
+        (
+            "st.a",
+            "st struct<a: int>",
+            r"UNKNOWN_COLUMN.*st\.a.*a field of a struct is none: make it",
+        ),
+        ("`st.a`", "`st.a` int", r"UNKNOWN_COLUMN.*as they are, without backticks"),
         ("m", "m map<string, int>", r"NOT_COMPARABLE.*limit\.key.*m"),
     ):
         with pytest.raises(pb.PillarboxError, match=problem):

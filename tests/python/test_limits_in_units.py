@@ -143,6 +143,10 @@ def test_an_estimate_that_is_no_number_of_a_row_is_refused(spark: SparkSession) 
             )
 
 
+def half(row: Any) -> float:
+    return len(row.prompt) / 2
+
+
 def test_retry_after_for_all_lets_the_whole_limit_wait_and_uses_up_no_attempt(
     spark: SparkSession, log: CallLog
 ) -> None:
@@ -210,9 +214,17 @@ def test_operators_that_name_a_limit_share_it(spark: SparkSession, log: CallLog)
     assert "per_minute=90" in message
 
 
-@pytest.mark.parametrize("carry_over", [False, True])
+@pytest.mark.parametrize(
+    ("carry_over", "estimate", "inputs"),
+    [
+        (False, "length(prompt) / 2", "id"),
+        (True, "length(prompt) / 2", "id"),
+        (False, half, None),
+        (True, half, None),
+    ],
+)
 def test_calls_of_a_stream_wait_for_what_they_will_use(
-    spark: SparkSession, log: CallLog, tmp_path: Path, carry_over: bool
+    spark: SparkSession, log: CallLog, tmp_path: Path, carry_over: bool, estimate: Any, inputs: Any
 ) -> None:
     spark.range(0, 12, 1, 4).selectExpr("id", "repeat('x', 400) AS prompt").write.parquet(
         str(tmp_path / "in")
@@ -221,8 +233,8 @@ def test_calls_of_a_stream_wait_for_what_they_will_use(
     query = (
         rows.parquet(str(tmp_path / "in"))
         .transform(
-            pb.async_io, using(log, 200), returns="same long", inputs="id", carry_over=carry_over,
-            limit=pb.Limit(**TOKENS, estimate="length(prompt) / 2", name=str(log)),
+            pb.async_io, using(log, 200), returns="same long", inputs=inputs, carry_over=carry_over,
+            limit=pb.Limit(**TOKENS, estimate=estimate, name=str(log)),
         )
         .select("same")
         .writeStream.format("parquet")

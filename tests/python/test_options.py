@@ -57,9 +57,10 @@ def test_options_compare_by_value_and_can_be_pickled(one):
         (lambda: pb.Limit(per_day=1, estimate=1), "limit.estimate=1 .*without unit"),
         (lambda: pb.Limit(per_day=1, unit="usd", estimate=2), "limit.estimate must be at most"),
         (
-            lambda: pb.Limit(per_day=1, unit="usd", estimate=len),
-            "limit.estimate must be a number, or",
+            lambda: pb.Limit(per_day=1, unit="usd", estimate=[2]),
+            "limit.estimate must be a number, a SQL expression .*, or a function of the row",
         ),
+        (lambda: pb.Limit(per_day=1, estimate=len), "limit.estimate=.*without unit"),
         (lambda: pb.Limit(per_day=1, unit="usd", scope="key"), 'limit.per_day=1 .*scope="key"'),
         (lambda: pb.Limit(per_day=1, name=""), "limit.name must be a name"),
         (lambda: pb.Limit(per_day=1, name="a", scope="task"), 'limit.name.* .*scope="task"'),
@@ -91,6 +92,7 @@ def test_an_option_that_cannot_work_is_refused_by_its_name(made, named):
         ({"concurrency": 5}, {"concurrency": 5}),
         ({"per_second": 5, "per_hour": 9}, {"per_hour": 9}),
         ({"per_day": 5, "unit": "usd", "estimate": 1}, {"per_day": 5, "unit": "usd"}),
+        ({"per_day": 5, "unit": "usd", "estimate": len}, {"per_day": 5, "unit": "usd"}),
         ({"per_day": 5, "key": "a"}, {"per_day": 5, "key": "a"}),
     ],
 )

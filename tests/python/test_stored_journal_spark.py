@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import pillarbox as pb
@@ -143,11 +142,10 @@ def test_a_folder_on_an_unknown_file_system_is_refused_before_any_work(spark: Sp
     with pytest.raises(pb.InvalidOption, match=unknown):
         pb.read_journal(spark, "nosuch://a/b")
     same = pb.async_udf(rate, returns="double", name="same", journal="nosuch://a/b")
-    with pytest.raises(PySparkException) as raised:
-        spark.range(1).select(same("id")).collect()
-    failure = pb.failure_of(raised.value)
-    assert isinstance(failure, pb.InvalidOption)
-    assert failure.condition == "JOURNAL_UNREACHABLE"
+    with pytest.raises(pb.InvalidOption, match=unknown):
+        same("id")
+    with pytest.raises(pb.InvalidOption, match=unknown):
+        same.register(spark)
 
 
 def test_what_is_not_there_is_said(spark: SparkSession, journal: str, tmp_path: Path) -> None:

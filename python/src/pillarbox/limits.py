@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import Any, Literal
@@ -19,6 +19,7 @@ from ._base.checks import (
     needs_other,
 )
 from ._base.durations import milliseconds
+from ._base.functions import check_called, is_async, name_of
 from ._base.unknown_options import answers_unknown
 from .errors import error
 
@@ -81,8 +82,11 @@ class Limit:
     unit: what is counted, "calls" by default. Of another unit, such as "tokens", a call is charged
         with its ``estimate`` before it begins; what it then reports by
         ``pb.current_call().report_usage(tokens=...)`` takes its place.
-    estimate: the amount of a row's call: a number, or a SQL expression of the input's columns. By
-        default the mean of what calls have reported; until one has, one call goes at a time.
+    estimate: the amount of a row's call: a number, a SQL expression of the input's columns, or a
+        plain function, which gets the row, or the values, as the operator's function does, in the
+        batch form too. It is called in an executor before each row's call and returns a number at
+        once. By default the mean of what calls have reported; until one has, one call goes at a
+        time.
     name: operators, streams and jobs of one Spark application that name a limit share it. They must
         agree in all fields but ``estimate``.
     breaker: after so many failures in a row that say that the service is overloaded, calls pause,
@@ -101,7 +105,7 @@ class Limit:
     scope: Scope | None = None
     adaptive: bool = False
     unit: str = CALLS
-    estimate: float | str | None = None
+    estimate: float | str | Callable[..., float] | None = None
     name: str | None = None
     breaker: int | Breaker | None = None
     key: str | None = None
@@ -154,11 +158,15 @@ class Limit:
             if value is not None:
                 advice = "Give it in another pb.Limit, which counts calls."
                 raise needs_other(f"limit.{option}", value, f"with unit={self.unit!r}", advice)
-        expected = "a number, or a SQL expression of the input's columns"
+        expected = "a number, a SQL expression of the input's columns, or a function of the row"
         example = '"length(prompt) / 4"'
         if isinstance(estimate, str):
             check_text("limit.estimate", estimate, example)
             check(bool(estimate.strip()), "limit.estimate", expected, estimate, example)
+        elif callable(estimate):
+            check_called(estimate, "ESTIMATE_NOT_A_FUNCTION")
+            if is_async(estimate):
+                raise error("ESTIMATE_NOT_A_FUNCTION", value=f"the coroutine {name_of(estimate)}")
         elif estimate is not None:
             check(_is_amount(estimate), "limit.estimate", expected, estimate, example)
             most = min(self._rates().values())
@@ -197,12 +205,14 @@ class Limit:
 
     def _to_specs(self) -> list[dict[str, Any]]:
         """Return JSON-able values, one limit for each rate; the first has the concurrency."""
-        expression = self.estimate if isinstance(self.estimate, str) else None
+        given = self.estimate
+        is_text, is_function = isinstance(given, str), callable(given)
         common = {
             "scope": self.scope,
             "unit": self.unit,
-            "estimate": None if expression else self.estimate,
-            "estimate_sql": expression,
+            "estimate": None if is_text or is_function else given,
+            "estimate_sql": given if is_text else None,
+            "estimate_function": name_of(given) if is_function else None,
             "name": self.name,
             "key": self.key,
         }
@@ -239,7 +249,7 @@ def as_limits(value: object) -> tuple[Limit, ...]:
 def _check_distinct(limits: Sequence[Limit]) -> None:
     """Refuse one limit in two places: a call would need two permits of it."""
     others = {"concurrency": None, "adaptive": False, "breaker": None}
-    own = {"estimate": None, "estimate_sql": None}
+    own = {"estimate": None, "estimate_sql": None, "estimate_function": None}
     seen: list[dict[str, Any]] = []
     for limit in limits:
         for spec in limit._to_specs():

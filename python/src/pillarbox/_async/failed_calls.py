@@ -73,8 +73,8 @@ def first_failure(
     lines = trace.rstrip("\n")
     if len(lines) > _LONGEST_TRACE:  # the end has the place of the failure
         lines = "…" + lines[-_LONGEST_TRACE:]
-    place = f"in attempt {attempt} of {attempts}, for the row ({row})"
-    head = f"{operator}: the first {kind} came {place}: {told}"
+    place = f"in attempt {attempt} of {attempts}" if attempt else "before an attempt"
+    head = f"{operator}: the first {kind} came {place}, for the row ({row}): {told}"
     return f"{head}\n{lines}" if lines else head
 
 

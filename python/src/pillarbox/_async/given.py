@@ -21,6 +21,7 @@ from ..options import (
 )
 from ..retry import Retry, transient
 from .command import check_function, check_resource
+from .estimators import check_estimators
 from .function import AsyncFunction
 from .options import AsyncOptions, name_of_operator
 from .ticketed import Ticketed
@@ -39,7 +40,7 @@ def given_options(given: Mapping[str, Any]) -> AsyncOptions:
     else:
         check_function(function, resource is not None, given["batch_size"] is not None)
     kept, key = as_journal(given["journal"]), _columns("call_key", given["call_key"])
-    return AsyncOptions(
+    options = AsyncOptions(
         name=name_of_operator(given["name"], name_of(function), key, kept),
         inputs=_columns("inputs", given["inputs"]),
         explode=given["explode"],
@@ -60,6 +61,8 @@ def given_options(given: Mapping[str, Any]) -> AsyncOptions:
         carry_over=as_carry_over(given["carry_over"]),
         ticketed=function if isinstance(function, Ticketed) else None,
     )
+    check_estimators(options)
+    return options
 
 
 def _columns(option: str, names: str | Sequence[str] | None) -> tuple[str, ...] | None:

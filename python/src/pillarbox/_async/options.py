@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -152,6 +152,11 @@ class AsyncOptions:
         return self.capacity if self.ticketed is None else self.ticketed.max_pending
 
     @property
+    def journal_path(self) -> str | None:
+        """The path of the journal's folder, "" for one in the checkpoint; None without one."""
+        return None if self.journal is None else os.fspath(self.journal.path or "")
+
+    @property
     def calls_per_key(self) -> int | None:
         """The calls in flight of each key of ``by``; None for any number."""
         of_key = (limit.concurrency for limit in self.limits if limit.scope == "key")
@@ -170,6 +175,12 @@ class AsyncOptions:
             # What is in flight is far more, and holds no permit while it waits.
             limits.append(Limit(concurrency=self.capacity, scope="task"))
         return tuple(limits)
+
+    @property
+    def estimators(self) -> tuple[Callable[..., Any], ...]:
+        """The functions in ``estimate``, of each spec of a limit that has one."""
+        limits = (limit for limit in self.limits_of_calls if callable(limit.estimate))
+        return tuple(limit.estimate for limit in limits for _ in limit._to_specs())  # type: ignore[misc]
 
     def _bounds_task(self, limit: Limit) -> bool:
         most = limit.concurrency
@@ -223,7 +234,7 @@ class AsyncOptions:
                 "max_rows": carried.max_rows,
                 "slots": carried.slots,
             },
-            "journal": journal and os.fspath(journal.path or ""),  # "": in the checkpoint
+            "journal": self.journal_path,
             "journal_ttl_ms": journal._ttl_ms if journal else 0,
             "journal_version": journal and journal.version,
             "share_calls": self.share_calls is not None,

@@ -219,7 +219,7 @@ def report_of(problem: BaseException, operator: str = "") -> Report:
         operator=operator,
         kind=kind,
         message=message,
-        traceback=users_traceback(problem),
+        traceback=named.traceback or users_traceback(problem),
         **{name: given[name] for name, kind in _OPTIONAL.items() if type(given.get(name)) is kind},
     )
 

@@ -210,10 +210,15 @@ def _plan(
         from .python_engine import async_io_in_python
 
         return async_io_in_python(df, asked, options, output, identity)
-    command = asked.dumps() if isinstance(asked, Command) else None
+    command = asked.dumps() if isinstance(asked, Command) else _of_estimators(options)
     spec = async_spec(options, asked, inputs, by, columns, identity)
     with reported():
         return door.async_io(df, command, spec)
+
+
+def _of_estimators(options: AsyncOptions) -> bytes | None:
+    """Return what a function of the JVM needs if others, in Python, say what its calls will use."""
+    return b"" if options.estimators else None
 
 
 def _check_waits(options: AsyncOptions) -> None:

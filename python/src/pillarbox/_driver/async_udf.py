@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from .._async.column_command import ColumnCommand, by_place
 from .._async.command import check_resource
+from .._async.estimators import udf_of
 from .._async.function import AsyncFunction
 from .._async.given import check_retry_on
 from .._async.options import AsyncOptions, name_of_operator
@@ -42,7 +43,8 @@ from ..options import (
 )
 from ..retry import Retry
 from .engine import require_jvm
-from .marked import Marked
+from .failure_of import reported
+from .marked import LARGE, Marked
 from .specs import form_of
 from .value_type import value_type
 
@@ -177,19 +179,13 @@ def async_udf(
         journal=kept,
     )
     check_retry_on(options_of_calls.retry, on_jvm=False)
+    condition = "for a function of values, which has no columns"
     for key in options_of_calls.keys_of_limits:
-        condition = "for a function of values, which has no columns"
         raise needs_other("limit.key", key, condition, "Leave it out, or use pb.async_io.")
-    for limit_of_calls in options_of_calls.limits:
-        if isinstance(limit_of_calls.estimate, str):
-            advice = (
-                "Give a number, or leave it out: the mean of what calls have reported is charged."
-            )
-            text, condition = (
-                limit_of_calls.estimate,
-                "for a function of values, which has no columns",
-            )
-            raise needs_other("limit.estimate", text, condition, advice)
+    for estimate in (one.estimate for one in options_of_calls.limits):
+        if isinstance(estimate, str):
+            advice = "Give a function of the same values, or a number."
+            raise needs_other("limit.estimate", estimate, condition, advice)
     if options_of_calls.share_calls == "query":
         advice = "Use True, or pb.async_io, which can shuffle rows."
         raise needs_other("share_calls", share_calls, "in an expression", advice)
@@ -281,6 +277,8 @@ class AsyncUdf:
         given = [*arguments, *named.values()]
         has_resource = self._resource is not None
         places, by_name = by_place(self._function, self._name, has_resource, arguments, named)
+        for function in self._options.estimators:
+            by_place(function, name_of(function), False, places, by_name)
         is_column = any(isinstance(one, Column) for one in given)
         plain = [one for one in given if not isinstance(one, (str, Column))]
         if plain and is_column:
@@ -304,7 +302,8 @@ class AsyncUdf:
         door = require_jvm(spark)
         command = self._command().dumps()  # Spark's error would not name the function
         door.forget_broadcasts()
-        door.plan_udfs(command, {"name": self._name})
+        with reported():
+            door.plan_udfs(command, {"name": self._name, "journal": self._options.journal_path})
 
     def _udf(self, spark: SparkSession) -> Any:
         """Return Spark's UDF, which is made once for a SparkContext, or a session of Connect."""
@@ -347,6 +346,7 @@ class AsyncUdf:
         told = f"{self._name}|{self.returnType.json()}"
         return {
             **self._options.to_spec(),
+            "estimator": udf_of(self._options, LARGE),
             "form": form_of(self._command()),
             "returns": self._columns().json(),
             "signature": hashlib.blake2s(told.encode(), digest_size=6).hexdigest(),

@@ -19,7 +19,7 @@ from ..errors import CATALOGUE
 MARK = "pillarbox.async_udf:"
 
 # Spark broadcasts a command above a size, by default 1 MiB: the mark would be out of sight.
-_LARGE = 256 << 10
+LARGE = 256 << 10
 
 
 class Marked:
@@ -41,7 +41,7 @@ class Marked:
 
     def __reduce__(self) -> tuple[Any, ...]:
         command = self._dumps()
-        made = _stand_in(self.__name__, _shared(command) if len(command) > _LARGE else command)
+        made = _stand_in(self.__name__, _shared(command) if len(command) > LARGE else command)
         return operator.itemgetter(1), ((MARK + json.dumps(self._spec), made),)
 
 

@@ -18,7 +18,6 @@ from .._async.limit_keys import LimitKeys
 from .._async.options import AsyncOptions
 from .._async.python_task import CallScope, run_task
 from .._async.told import ToldByTasks
-from .._base.checks import check
 from .._base.values import REDACTION, SHOW_VALUES, Values
 from ..errors import error
 from .door import door_of
@@ -83,8 +82,11 @@ def _values(spark: SparkSession) -> Values:
     for key in settings:
         if key.startswith(_PREFIX) and key not in SETTINGS and not key.startswith(_INTERNAL):
             raise error("UNKNOWN_SETTING", key=key, known=", ".join(SETTINGS))
-    told = settings.get(SHOW_VALUES, "true").strip().lower()
-    check(told in ("true", "false"), SHOW_VALUES, "true or false", told, "false")
+    given = settings.get(SHOW_VALUES, "true")
+    told = given.strip().lower()
+    if told not in ("true", "false"):
+        asked = {"key": SHOW_VALUES, "default": "true", "expected": "true or false"}
+        raise error("INVALID_SETTING", value=given, **asked)
     return Values(told == "true", settings.get(REDACTION, Values.redaction))
 
 

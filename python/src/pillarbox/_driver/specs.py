@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .._async.command import Command
+from .._async.estimators import udf_of
 from .._async.options import BLOCKED_LOOP_MS, AsyncOptions
 from .._base.functions import JvmFunction
 from .identity import Identity
@@ -30,6 +31,7 @@ def async_spec(
         **options.to_spec(),
         **_of_jvm(function),
         "form": form_of(function),
+        "estimator": udf_of(options),
         "inputs": [] if options.inputs is None else inputs.names,  # []: all columns
         "returns": returns.json(),
         "call_key": list(options.call_key or ()),  # []: the inputs

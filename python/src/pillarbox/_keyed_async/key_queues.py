@@ -15,6 +15,7 @@ from .._async.attempts import Attempts
 from .._async.call_context import CallContext
 from .._async.calls import CallSite, RunningCall, Told
 from .._async.command import Command
+from .._async.estimators import estimate_failure, estimator
 from .._async.runner import CallRunner
 from .._base.failures import Failure, final_failure
 from ..errors import ResultTypeMismatch
@@ -54,6 +55,8 @@ class KeyQueues(Attempts[RowCall]):
         self._permits, self._tell = permits, tell
         self._tally = Tally(calls.options.units)
         self._raises = calls.options.on_error == "raise"
+        functions = calls.options.estimators
+        self._estimated = estimator(functions) if functions else None
         self._ids = count(1)
         self._queues: dict[int, deque[RowCall]] = {}
         self._ready: deque[RowCall] = deque()
@@ -151,9 +154,18 @@ class KeyQueues(Attempts[RowCall]):
     def _request(self, call: RowCall) -> None:
         if self._permits is None:
             self._start(call)
+        elif (failure := self._estimate(call)) is not None:
+            self._fail(call, failure)
         else:
             call.asks, call.has_begun, call.used = True, False, None
             self._permits.ask(call)
+
+    def _estimate(self, call: RowCall) -> Failure | None:
+        """Let functions estimate what a call will use, once. Return why that is unknown."""
+        if self._estimated is None or call.amounts is not None:
+            return None
+        call.amounts, what, trace = self._estimated(call.row)
+        return None if what is None else estimate_failure(what, trace or "")
 
     def begins(self, call_id: int) -> None:
         call = self._in_flight.get(call_id)

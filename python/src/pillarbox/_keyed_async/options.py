@@ -10,6 +10,7 @@ from pyspark.sql.types import StructField, StructType
 
 from .._arrow.schema import ERROR_TYPE, as_nullable, call_field
 from .._async.command import check_resource
+from .._async.estimators import check_estimators
 from .._async.options import AsyncOptions
 from .._base.checks import needs_other
 from ..budgets import Budget, as_budget
@@ -53,6 +54,7 @@ class CallOptions:
             budget=as_budget(self.budget),
             call_column=self.call_column,
         )
+        check_estimators(options)
         return KeyedCalls(options, self.resource, returns)
 
 

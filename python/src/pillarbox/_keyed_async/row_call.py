@@ -17,12 +17,13 @@ class RowCall(AttemptedCall):
     """The call of a row, the one at ``index`` of those that came with it.
 
     ``problem`` is the function's last exception. ``asks`` while an attempt waits for its permit or
-    has it, and then ``has_begun`` if it has. ``used`` is what it has reported, by unit. With
-    ``ends_task`` the call's failure is that of its task.
+    has it, and then ``has_begun`` if it has. ``used`` is what it has reported, by unit; ``amounts``
+    is what functions have estimated for limits. With ``ends_task`` the call's failure is that of
+    its task.
     """
 
-    __slots__ = ("asks", "current", "ends_task", "has_begun", "index", "is_late", "key_index",
-                 "problem", "timestamp", "used", "watermark")  # fmt: skip
+    __slots__ = ("amounts", "asks", "current", "ends_task", "has_begun", "index", "is_late",
+                 "key_index", "problem", "timestamp", "used", "watermark")  # fmt: skip
 
     def __init__(
         self,
@@ -43,6 +44,7 @@ class RowCall(AttemptedCall):
         self.problem: BaseException | None = None
         self.asks = self.has_begun = self.ends_task = False
         self.used: dict[int, float] | None = None
+        self.amounts: list[float] | None = None
 
     def raised(self) -> BaseException:
         """Return the exception for the call's failure."""
@@ -66,7 +68,8 @@ def _ours(failure: Failure) -> BaseException:
     """Return the error of Pillarbox that a call was refused with."""
     kind = failure.kind
     text = failure.message.removeprefix(f"[{kind}] ")
-    return Report(CATALOGUE[kind]["type"], kind, text, "", kind, text).to_error()
+    trace = failure.traceback
+    return Report(CATALOGUE[kind]["type"], kind, text, "", kind, text, trace).to_error()
 
 
 class _TimedOut(Told, TimeoutError):

@@ -4,7 +4,8 @@ It is spoken between a FRAME and its UPDATE, beside QUERY and ANSWER; ``keyed_fr
 and blobs. A text is a blob of UTF-8, and units are those of the operator, in their order. ::
 
     W ATTEMPTS Python -> JVM   one after the other: u8 what, i64 id of the call, and
-                               1 ask: u32 index of its row among those of the FRAME;
+                               1 ask: u32 index of its row among those of the FRAME, a f64 for
+                               each limit whose estimate is a function;
                                2 ended: u8 flags (1 failed, 2 overloaded, 4 pauses all limits,
                                8 timed out), i64 ms after which to retry or -1, used amounts;
                                3 gave up: u8 1 if it has begun, used amounts;
@@ -70,7 +71,9 @@ class JvmPermits:
         self._asker = asker
 
     def ask(self, call: RowCall) -> None:
-        self._put(_WITH_ROW.pack(_ASK, call.id, call.index))
+        amounts = call.amounts or ()
+        estimated = struct.pack(f"<{len(amounts)}d", *amounts)
+        self._put(_WITH_ROW.pack(_ASK, call.id, call.index), estimated)
 
     def ended(self, call: RowCall, failure: Failure | None) -> None:
         flags, retry_after_ms = 0, -1

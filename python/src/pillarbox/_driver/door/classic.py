@@ -40,7 +40,7 @@ class ClassicDoor(Door):
         return self._frame(self._listening().asyncIO(df._jdf, function, json.dumps(spec)))
 
     def plan_udfs(self, command: bytes, spec: dict[str, Any]) -> None:
-        self._listening().planUdfs(self._spark._jsparkSession)
+        self._listening().planUdfs(self._spark._jsparkSession, spec["journal"])
 
     def process_keyed(
         self, df: DataFrame, command: bytes | None, spec: dict[str, Any], initial: DataFrame | None

@@ -58,8 +58,8 @@ class ConnectDoor(Door):
         return self._analysed(Operator("async_io", spec, _plan(df), pickled=command))
 
     def plan_udfs(self, command: bytes, spec: dict[str, Any]) -> None:
-        """Check the size only: the server's sessions plan calls by the jar's extension of Spark."""
         self._check_size(command, spec)
+        self._rows("plan_udfs", spec)
 
     def process_keyed(
         self, df: DataFrame, command: bytes | None, spec: dict[str, Any], initial: DataFrame | None

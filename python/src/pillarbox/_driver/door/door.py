@@ -58,7 +58,10 @@ class Door(ABC):
 
     @abstractmethod
     def plan_udfs(self, command: bytes, spec: dict[str, Any]) -> None:
-        """Make the driver plan the calls of an ``async_udf``."""
+        """Make the driver plan the calls of an ``async_udf``.
+
+        ``spec`` has its "name", and the path of its "journal", or None.
+        """
 
     @abstractmethod
     def process_keyed(

@@ -1,6 +1,7 @@
 package io.pillarbox.async
 
 import scala.collection.mutable
+import scala.jdk.CollectionConverters._
 
 import io.pillarbox.api.NotRetryable
 import io.pillarbox.async.AsyncHarness._
@@ -165,6 +166,25 @@ class TicketsSuite extends AnyFunSuite {
     h.fail("d")
     h.advanceTo(200)
     assert(h.groups.last == Seq("c", "d") && h.groups.size == 6)
+  }
+
+  test("a submission whose failures come one after the other is made again as it was, without a delay too") {
+    val h =
+      harness(new Tickets)(options => options.copy(batching = Some(Batching(4, PollMs)), retry = retry(3, 0)))
+    h.process("a", "b", "c", "d")
+    h.operator.endInputReached()
+    Seq("a", "b", "c").foreach { input =>
+      h.fail(input)
+      h.advanceTo(h.time.currentProcessingTime)
+      assert(h.groups.size == 1, "others are on their way")
+    }
+    h.fail("d")
+    h.advanceTo(h.time.currentProcessingTime)
+    assert(h.groups == Seq.fill(2)(Seq("a", "b", "c", "d")))
+    h.fail("a")
+    h.fail("b")
+    h.issue("t", "c", "d")
+    assert(h.groups.last == Seq("a", "b"), "the others have a ticket now")
   }
 
   test("of a submission that fails, what is left is made again, at the end of the input or after a while") {
@@ -359,6 +379,56 @@ class TicketsSuite extends AnyFunSuite {
     h.operator.close()
     tick()
     assert(ledger.spent.amounts.head == 3.0, "one that was given up may have used something")
+  }
+
+  test("with leave a budget is charged with what was reported: the rest when the answer is collected") {
+    val clock = new SimulatedClock
+    val terms = BudgetTerms(Seq("tokens" -> 1000.0))
+    val ledger = new BudgetLedger(terms)
+    val waiting = mutable.Queue.empty[() => Unit]
+    val part = new BudgetPart(
+      terms,
+      clock,
+      (report, answer) =>
+        waiting += (() => Option(ledger.report("", "p", report, clock.nanoTime)).foreach(answer(_)))
+    )
+    val journal = new Tickets
+    def run() = harness(journal, waits = false)(
+      _.copy(budget = Some(part), units = UsageUnits(Seq("tokens")))
+    )
+    def tick(h: AsyncHarness): Unit = (1 to 4).foreach { _ =>
+      clock.run(clock.nowMs + 250)
+      while (waiting.nonEmpty) waiting.dequeue()()
+      h.runMail()
+    }
+    val first = run()
+    first.process("a")
+    tick(first)
+    first.future("a").reportUsage("tokens", 100.0)
+    first.answer("a")
+    first.process("b")
+    tick(first)
+    first.issue("t", "b")
+    tick(first)
+    assert(first.emitted.last.startsWith("b=>failed PendingException"))
+    val later = run()
+    later.process("b")
+    later.polls.head.futures.head.reportUsage("tokens", 70.0)
+    later.collected(later.polls.head)
+    tick(later)
+    assert(ledger.spent.amounts == Seq(170.0))
+  }
+
+  test("a row that an earlier run has submitted is late without an attempt of this one") {
+    val h = harness(new Tickets("a" -> CallTicket("t", 0, 1)))(
+      _.copy(totalTimeoutMs = 2 * PollMs - 1, onFailure = (_, cause) => Seq(cause.getMessage).asJava)
+    )
+    h.process("a")
+    h.operator.endInputReached()
+    h.notYet(h.polls.head)
+    h.advanceTo(2 * PollMs)
+    assert(h.emitted.head.contains("120000 ms since this run first asked for its answer. Raise"))
+    assert(!h.emitted.head.contains("attempt"))
   }
 
   test("a ticket that comes with a failure that ends the task is kept") {

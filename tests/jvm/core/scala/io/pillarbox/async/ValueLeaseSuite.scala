@@ -132,6 +132,17 @@ class ValueLeaseSuite extends AnyFunSuite {
     assert(process.known == 0 && world.ledgers.isForgotten(world.clock.nanoTime))
   }
 
+  test("a process that has given its part of a rate back counts no more among those that report") {
+    val ledger = new LeaseLedger(LeaseTerms(0, most = 60, intervalNanos = Minute))
+    def report(number: Long, applied: Long, isWaiting: Boolean): LeaseGrant =
+      ledger.report("p", LeaseReport(number, applied, 0, 0, isWaiting, 0, -1L, 0L), number * 1000000L)
+    assert(report(1, 0, isWaiting = true).amount.amount > 0 && ledger.processes == 1)
+    assert(report(2, 1, isWaiting = false) != null && ledger.processes == 1)
+    assert(report(3, 3, isWaiting = false) != null && ledger.processes == 0)
+    assert(!ledger.isLikeNew(4000000L), "what it was lent counts")
+    assert(report(4, 3, isWaiting = true) != null && ledger.processes == 1)
+  }
+
   test("a limit of calls under way is forgotten at once") {
     val world = new ValueWorld(LeaseTerms(2), 1)
     val process = new world.Process("p")

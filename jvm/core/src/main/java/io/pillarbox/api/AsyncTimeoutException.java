@@ -17,10 +17,15 @@ public final class AsyncTimeoutException extends TimeoutException {
     this.elapsedMs = elapsedMs;
   }
 
-  /** The deadline over all attempts has passed, {@code elapsedMs} after the first one started. */
+  /**
+   * The deadline over all attempts has passed, {@code elapsedMs} after the first one started.
+   *
+   * @param attempt 0 for a call that an earlier run has made, and whose answer this one asks for
+   */
   public static AsyncTimeoutException total(int attempt, long elapsedMs) {
+    String since = attempt == 0 ? "this run first asked for its answer" : "the first attempt, in attempt " + attempt;
     String message = "The call was not answered within its total timeout: " + elapsedMs
-        + " ms since the first attempt, in attempt " + attempt + ". Raise the timeout";
+        + " ms since " + since + ". Raise the timeout";
     return new AsyncTimeoutException(true, attempt, elapsedMs, message);
   }
 
@@ -36,7 +41,7 @@ public final class AsyncTimeoutException extends TimeoutException {
     return isTotal;
   }
 
-  /** The attempt that was under way, or the last one, from 1. */
+  /** The attempt that was under way, or the last one, from 1; 0 for a call that an earlier run has made. */
   public int attempt() {
     return attempt;
   }

@@ -55,9 +55,14 @@ private[async] final class Budgets[IN, OUT](way: CallWay[IN, OUT], part: BudgetP
   }
 
   override def ended(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
-    settle(call, attempt, isKnown = !attempt.isStandIn && !isTimeout(attempt))
+    val isKnown = if (attempt.isStandIn) isPending(attempt) else !isTimeout(attempt)
+    settle(call, attempt, isKnown)
     true
   }
+
+  /** True if its answer is collected by another run, which counts what it has used. */
+  private def isPending(attempt: CallAttempt[IN, OUT]) =
+    attempt.isFailure && attempt.error.isInstanceOf[PendingException]
 
   private def isTimeout(attempt: CallAttempt[IN, OUT]) =
     attempt.isFailure && attempt.error.isInstanceOf[AsyncTimeoutException]

@@ -89,7 +89,8 @@ private[async] final class Tickets[IN, OUT](way: CallWay[IN, OUT], ticketing: Ti
 
   /** Sends those on whose company does not come; those that have polled wait for their time. */
   override def inputPauses(): Boolean = {
-    if (!gathering.isEmpty) new util.ArrayList(gathering).forEach(_.send())
+    if (!gathering.isEmpty)
+      new util.ArrayList(gathering).forEach(waiting => if (!waiting.isExpecting) waiting.send())
     true
   }
 
@@ -118,6 +119,16 @@ private[async] final class Tickets[IN, OUT](way: CallWay[IN, OUT], ticketing: Ti
       if (gathering.remove(this)) way.time.cancel(this): Unit
       wake(pollMs)
     }
+
+    /** True if others of a submission that failed are on their way, as all answers don't come at one time. */
+    def isExpecting: Boolean = common match {
+      case submission: CallGroup[IN @unchecked, OUT @unchecked] =>
+        submission.members.stream.anyMatch(call => !members.contains(call) && comes(call, submission))
+      case _ => false
+    }
+
+    private def comes(call: Call, submission: CallGroup[IN, OUT]) = (call.at ne null) &&
+      ((call.submission eq submission) || ((call.current ne null) && (call.current.group eq submission)))
 
     private def wake(ms: Long): Unit =
       if (!isScheduled) way.time.schedule(this, way.time.currentProcessingTime + ms)

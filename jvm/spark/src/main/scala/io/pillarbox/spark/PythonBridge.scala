@@ -3,7 +3,7 @@ package io.pillarbox.spark
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.ObjectMapper
-import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec, CallBills, CallProgress}
+import io.pillarbox.spark.async._
 import io.pillarbox.spark.base.{Build, PillarboxConf, SpecJson}
 import io.pillarbox.spark.inspect.{CheckpointCatalog, StateAddress, StateReader}
 import io.pillarbox.spark.journal.JournalPurge
@@ -39,25 +39,34 @@ private[pillarbox] object PythonBridge {
    * Returns a DataFrame that calls a function for each row of `df`.
    *
    * @param function
-   *   PySpark's `SimplePythonFunction`; null where the spec names an `io.pillarbox.api.AsyncFunction`
+   *   PySpark's `SimplePythonFunction`; where the spec names an `io.pillarbox.api.AsyncFunction` null, or
+   *   the environment of functions in Python beside it
    * @param specJson an [[AsyncIOSpec]] as JSON
    */
   def asyncIO(df: DataFrame, function: AnyRef, specJson: String): DataFrame = {
     val spec = AsyncIOSpec.fromJson(specJson)
+    val python = Option(function).map(UserFunction.of)
+    val called = python.filter(_ => spec.className.isEmpty).map(AsyncIOFunction.Python)
     new AsyncIOPlanner(df, spec).dataFrame(
-      if (function != null) AsyncIOFunction.Python(UserFunction.of(function))
-      else AsyncIOFunction.Jvm(className(spec.name, spec.className), spec.options)
+      called.getOrElse(AsyncIOFunction.Jvm(className(spec.name, spec.className), spec.options)),
+      python
     )
   }
 
   /**
    * Makes `session` plan the calls of `pb.async_udf`, though it may be older than the jar.
    *
-   * @throws IllegalArgumentException for a setting `spark.pillarbox.*` that has no meaning
+   * @param journal the path of the journal of one of them; null, or empty, if it has none to be looked for
+   * @throws IllegalArgumentException
+   *   for a setting `spark.pillarbox.*` that has no meaning, and (JOURNAL_UNREACHABLE) if there is no file
+   *   system for the journal
    */
-  def planUdfs(session: SparkSession): Unit = {
+  def planUdfs(session: SparkSession, journal: String): Unit = {
     PillarboxConf.check(SparkAdapter.sqlConf(session))
     PillarboxStrategy.registerUdfs(session)
+    Option(journal)
+      .filter(_.nonEmpty)
+      .foreach(JournalFolder.qualified(_, SparkAdapter.hadoopConf(session)))
   }
 
   /**

@@ -3,7 +3,8 @@ package io.pillarbox.async.journal
 import java.io.{FileNotFoundException, IOException}
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.{Files, Path}
-import java.util.concurrent.TimeUnit
+import java.util.concurrent.atomic.AtomicInteger
+import java.util.concurrent.{CyclicBarrier, TimeUnit}
 
 import scala.collection.mutable
 import scala.util.Using
@@ -31,7 +32,8 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
     }
 
     /** Another process. */
-    def process(): Journals = new Journals(() => nanos, () => now, limits)
+    def process(later: (Long, Runnable) => Unit = (_, _) => ()): Journals =
+      new Journals(() => nanos, () => now, limits, later = later)
 
     def hold(
         journals: Journals,
@@ -306,6 +308,58 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
     assert(intercept[IOException](held.open()).getMessage == "read-only")
   }
 
+  test("where files are safe once they are closed, that they can't be is known before a call") {
+    val files = memory(persists = false)
+    val f = new Fixture(files)
+    val process = f.process()
+    files.onClose = () => throw new IOException("no permission")
+    (1 to 2).foreach(_ =>
+      assert(intercept[IOException](f.hold(process).open()).getMessage == "no permission")
+    )
+    files.onClose = () => ()
+    f.hold(process).open()
+    files.onClose = () => throw new IOException("tried again")
+    val held = f.hold(process)
+    put(held, 1, "one")
+    assert(intercept[IOException](held.close()).getMessage == "tried again")
+    assert(files.contents.isEmpty)
+  }
+
+  test("a segment that is being written is read where its length can't be told yet") {
+    val files = memory()
+    val f = new Fixture(files)
+    val writer = f.hold(f.process())
+    put(writer, 1, "one")
+    files.tellsLengths = false
+    val process = f.process()
+    assert(found(f.hold(process), 1).contains("one"))
+    put(writer, 2, "two")
+    assert(found(f.hold(process), 2).contains("two"))
+  }
+
+  test("segments are read side by side, since each may take a request") {
+    val files = memory()
+    val f = new Fixture(files)
+    val count = 4
+    (1 to count).foreach(n => put(f.hold(f.process()), n, s"answer $n"))
+    val all = new CyclicBarrier(count)
+    val meeting = new DelegatingJournalFiles(files) {
+      override def open(name: String): JournalInput = {
+        all.await(20, TimeUnit.SECONDS)
+        super.open(name)
+      }
+    }
+    f.process().hold("here", 0L, asked, meeting).close()
+    val held = f.hold(f.process())
+    (1 to count).foreach(n => assert(found(held, n).contains(s"answer $n")))
+    val failing = new DelegatingJournalFiles(files) {
+      override def open(name: String): JournalInput = throw new IOException(s"$name is unreachable")
+    }
+    assert(
+      intercept[IOException](f.process().hold("here", 0L, asked, failing)).getMessage.contains("unreachable")
+    )
+  }
+
   test("where files are safe once they are closed, a segment lasts for an interval at most") {
     val files = memory(persists = false)
     val f = new Fixture(files, JournalLimits(flushIntervalMs = 50))
@@ -416,29 +470,16 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
   for (problem <- Seq(new IOException("not closed"), new IllegalStateException("not closed")))
     test(s"an interval whose segment can't be closed fails the next write, or the task's end: $problem") {
       def lost(body: => Unit) = assert(intercept[IOException](body).getMessage.contains("not closed"))
-      val files = new MemoryJournalFiles(persists = false)
-      val failing = new JournalFiles {
-        override def list() = files.list()
-        override def open(name: String) = files.open(name)
-        override def delete(name: String) = files.delete(name)
-        override def exists(name: String) = files.exists(name)
-        override def rename(from: String, to: String) = files.rename(from, to)
-        override def create(name: String) = {
-          val out = files.create(name)
-          new JournalOutput {
-            override def write(bytes: Array[Byte], offset: Int, length: Int) =
-              out.write(bytes, offset, length)
-            override def persist() = false
-            override def sync() = out.sync()
-            override def close() = throw problem
-          }
-        }
-      }
-      val f = new Fixture(failing, JournalLimits(flushIntervalMs = 10))
+      val files = memory(persists = false)
+      // A process first tries with an empty file.
+      val left = new AtomicInteger(1)
+      files.onClose = () => if (left.getAndDecrement() <= 0) throw problem
+      val f = new Fixture(files, JournalLimits(flushIntervalMs = 10))
       val held = f.hold(f.process())
       put(held, 1, "one")
       eventually(lost(held.open()))
       // Nobody else hears of it, nor takes the news away.
+      left.set(1)
       val process = f.process()
       val (other, idle) = (f.hold(process), f.hold(process))
       put(other, 1, "one")
@@ -447,19 +488,29 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
       lost(held.close())
     }
 
-  test("a journal that nobody uses is forgotten after a while, and read again") {
-    val files = memory()
-    val f = new Fixture(files)
-    val process = f.process()
+  test("a journal that nobody uses is closed after ten minutes, whether or not another one is used") {
+    val f = new Fixture(memory())
+    val due = mutable.Queue.empty[(Long, Runnable)]
+    val process = f.process((nanos, body) => due += ((f.nanos + nanos, body)): Unit)
+    def timer(): Unit = {
+      val (nanos, body) = due.dequeue()
+      f.nanos = nanos
+      body.run()
+    }
     val held = f.hold(process)
     put(held, 1, "one")
     held.close()
-    f.nanos += TimeUnit.MINUTES.toNanos(11)
-    process.hold("elsewhere", 0L, asked, memory()).close()
+    f.nanos += TimeUnit.MINUTES.toNanos(9)
+    f.hold(process).close()
+    timer()
+    assert(process.openCount == 1 && due.size == 1, "it was used a minute ago")
     val again = f.hold(process)
-    assert(found(again, 1).contains("one"))
-    put(again, 2, "two")
-    assert(files.contents.size == 2)
+    timer()
+    assert(process.openCount == 1 && due.isEmpty, "it is used")
+    again.close()
+    timer()
+    assert(process.openCount == 0 && due.isEmpty)
+    assert(found(f.hold(process), 1).contains("one"))
   }
 
   test("what was added is found before it is flushed, and is gone if that fails") {
@@ -519,11 +570,13 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
     allOf(f).map { case (_, answer) => new String(answer.payload, UTF_8) }
 
   /** Deletes the answers with these texts, as a purge does. */
-  private def purge(f: Fixture, texts: Set[String]): Unit =
+  private def purge(f: Fixture, texts: Set[String]): Unit = {
+    stored(f).deleteUnread()
     allOf(f)
       .filter { case (_, answer) => texts(new String(answer.payload, UTF_8)) }
       .groupMap(_._1)(_._2.offset)
       .foreach { case (segment, offsets) => stored(f).delete(segment, offsets.sorted.iterator) }
+  }
 
   test("what is stored can be read: whose, which call, its key, when, what it cost, the answer") {
     val f = new Fixture(memory())
@@ -629,7 +682,7 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
     f.now += 300
     put(f.hold(f.process()), 2, "two")
     files.put("b.calls.gone.txt", Array.emptyByteArray)
-    stored(f).deleteOver()
+    stored(f).deleteUnread()
     assert(textsOf(f) == Seq("two") && files.contents.size == 2)
   }
 
@@ -661,6 +714,39 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
     files.room = Long.MaxValue
     purge(f, Set("answer 2"))
     assert(textsOf(f) == Seq("answer 1", "answer 3"))
+  }
+
+  test("a purge ends what one has begun that was killed between the steps of a rename") {
+    val files = memory(persists = false)
+    val f = new Fixture(files)
+    val held = f.hold(f.process())
+    (1 to 3).foreach(n => put(held, n, s"answer $n"))
+    held.close()
+    val (name, bytes) = files.contents.head
+    files.put(SegmentFormat.sealedName(name), bytes)
+    assert(textsOf(f) == Seq("answer 1", "answer 2", "answer 3"), "none is there twice")
+    purge(f, Set("answer 2"))
+    assert(textsOf(f) == Seq("answer 1", "answer 3") && files.contents.size == 1)
+  }
+
+  test("a purge loses nothing by a rename that has failed, or is done and told to have failed") {
+    for (isDone <- Seq(false, true); step <- Seq(1, 2)) {
+      val files = memory(persists = false)
+      val f = new Fixture(files)
+      val held = f.hold(f.process())
+      (1 to 3).foreach(n => put(held, n, s"answer $n"))
+      held.close()
+      var left = step
+      val failing = () => {
+        left -= 1
+        if (left == 0) throw new IOException("slow down")
+      }
+      if (isDone) files.onRenamed = failing else files.onRename = failing
+      intercept[IOException](purge(f, Set("answer 2")))
+      assert(Set("answer 1", "answer 3").subsetOf(textsOf(f).toSet), s"$isDone, $step")
+      purge(f, Set("answer 2"))
+      assert(textsOf(f).sorted == Seq("answer 1", "answer 3"), s"$isDone, $step")
+    }
   }
 
   test("names of segments tell for how long answers count, and whether anybody writes to them") {

@@ -23,6 +23,15 @@ final class MemoryJournalFiles(persists: Boolean) extends JournalFiles {
   /** What is done when written bytes are persisted. */
   var onPersist: () => Unit = () => ()
 
+  /** What is done when a file is closed, before others see it. */
+  var onClose: () => Unit = () => ()
+
+  /** What is done when a file is renamed, before and after. */
+  var onRename, onRenamed: () => Unit = () => ()
+
+  /** False if a list says of all files that they are empty, as HDFS does of those that are being written. */
+  var tellsLengths = true
+
   /** What is done once when files have been listed, before one is opened, before one is created. */
   val onListed, onOpen, onCreate = new Once
 
@@ -39,7 +48,7 @@ final class MemoryJournalFiles(persists: Boolean) extends JournalFiles {
 
   override def list(): Seq[JournalFile] = {
     val found = synchronized(files.iterator.map { case (name, content) =>
-      JournalFile(name, content.bytes.length.toLong, content.writtenMs)
+      JournalFile(name, if (tellsLengths) content.bytes.length.toLong else 0L, content.writtenMs)
     }.toList)
     onListed.run()
     found
@@ -87,18 +96,34 @@ final class MemoryJournalFiles(persists: Boolean) extends JournalFiles {
 
       override def sync(): Unit = ()
 
-      override def close(): Unit = if (!persists) show()
+      override def close(): Unit = if (!persists) {
+        onClose()
+        show()
+      }
     }
   }
 
   override def exists(name: String): Boolean = synchronized(files.contains(name))
 
   override def rename(from: String, to: String): Unit = synchronized {
+    onRename()
+    if (!persists && files.contains(to)) throw new IOException(s"$to is there")
     files(to) = contentOf(from)
-    files.remove(from): Unit
+    files.remove(from)
+    onRenamed()
   }
 
   override def delete(name: String): Unit = synchronized(files.remove(name)): Unit
+}
+
+/** A folder that does as another one. */
+abstract class DelegatingJournalFiles(files: JournalFiles) extends JournalFiles {
+  override def list(): Seq[JournalFile] = files.list()
+  override def open(name: String): JournalInput = files.open(name)
+  override def create(name: String): JournalOutput = files.create(name)
+  override def exists(name: String): Boolean = files.exists(name)
+  override def rename(from: String, to: String): Unit = files.rename(from, to)
+  override def delete(name: String): Unit = files.delete(name)
 }
 
 /** What is done at the next event, and not at those after it. */

@@ -3,8 +3,8 @@ package io.pillarbox.spark.async
 import java.util.concurrent.TimeUnit
 
 import io.pillarbox.api.{AsyncTimeoutException, RetryAfter}
-import io.pillarbox.async.gate.CallGate
-import io.pillarbox.async.lease.LimitValue
+import io.pillarbox.async.gate.{CallGate, GateClock}
+import io.pillarbox.async.lease.{LeasedGate, LimitValue}
 import org.scalatest.funsuite.AnyFunSuite
 
 class ExecutorGatesSuite extends AnyFunSuite {
@@ -182,6 +182,23 @@ class ExecutorGatesSuite extends AnyFunSuite {
     assert(gates.size <= 200)
     minutes += 2
     assert(gates.size == 0)
+  }
+
+  test("a value of a lent rate that comes again after it was given back is the same for the driver") {
+    var lent = 0
+    val gates = new ExecutorGates(
+      () => TimeUnit.MINUTES.toNanos(minutes),
+      (_, terms) => {
+        lent += 1
+        new LeasedGate(terms, ServiceOverload, GateClock.System, (_, _) => ())
+      }
+    )
+    val held = hold(gates, "a", perMinute.copy(scope = LimitScope.Query, key = Some("tenant")))
+    (1 to 10).foreach(_ => open(held, 1).close())
+    assert(lent == 1)
+    assert(gates.size == 0, "it is forgotten as it was given back")
+    open(held, 1).close()
+    assert(lent == 2)
   }
 
   test("a value's rate is kept while it counts, and then made anew") {

@@ -31,7 +31,7 @@ class PillarboxConfSuite extends AnyFunSuite {
     (more +: little +: nonsense).foreach { case (setting, text) =>
       val refused = intercept[IllegalArgumentException](read(setting, text))
       val told = s"""${setting.key} can't be "$text" (default: ${setting.default})"""
-      assert(refused.getMessage.startsWith(told), refused)
+      assert(refused.getMessage.startsWith(s"[INVALID_SETTING] The setting $told. Set it to "), refused)
     }
   }
 
@@ -42,7 +42,8 @@ class PillarboxConfSuite extends AnyFunSuite {
       PillarboxConf.check(conf)
     }
     val refused = intercept[IllegalArgumentException](checked("spark.pillarbox.state.snapshotEvry", "2"))
-    assert(refused.getMessage.startsWith("There is no setting spark.pillarbox.state.snapshotEvry."))
+    val told = "[UNKNOWN_SETTING] There is no setting spark.pillarbox.state.snapshotEvry."
+    assert(refused.getMessage.startsWith(told))
     assert(refused.getMessage.contains(PillarboxConf.SnapshotEvery.key))
     intercept[IllegalArgumentException](checked(PillarboxConf.SnapshotEvery.key, "0"))
     checked("spark.pillarbox.internal.frame.rows", "2")

@@ -3,9 +3,10 @@ package io.pillarbox.async.journal
 import java.io.{FileNotFoundException, IOException}
 import java.nio.file.Path
 import java.util.concurrent.atomic.AtomicBoolean
-import java.util.concurrent.{ForkJoinPool, TimeUnit}
+import java.util.concurrent.{Callable, ExecutionException, Executors, ForkJoinPool, TimeUnit}
 
 import scala.collection.mutable
+import scala.jdk.CollectionConverters._
 import scala.util.Using
 import scala.util.control.NonFatal
 
@@ -77,17 +78,22 @@ private[journal] final class Journal(
     if (own.exists(name => !found.exists(_.name == name)) && writer.currentName == own)
       writer.abandon(new FileNotFoundException(own.get))
     // A record that was copied has its place in the copy then.
-    val ordered = found.sortBy(file => (SegmentFormat.generationOf(file.name), file.name))
-    val gone = ordered.filterNot { file =>
-      val segment = segmentOf(file.name)
-      segment.isOwn || segment.readTo == file.length || isRead(segment)
-    }
+    val generations = found.filter(isNew).groupBy(file => SegmentFormat.generationOf(file.name)).toSeq
+    val areThere =
+      generations.sortBy(_._1).map { case (_, some) => areRead(some.map(file => segmentOf(file.name))) }
     // What has another name now is known by that already, or else comes in the next list.
-    if (gone.isEmpty) {
+    val isWhole = areThere.forall(identity)
+    if (isWhole) {
       val there = found.iterator.map(_.name).toSet
       segments.synchronized(segments.foreach(segment => segment.see(there(segment.name))))
     }
-    gone.isEmpty
+    isWhole
+  }
+
+  /** True if it may have records that were not read. HDFS tells no length of what is being written. */
+  private def isNew(file: JournalFile): Boolean = {
+    val segment = segmentOf(file.name)
+    !segment.isOwn && (file.length == 0 || segment.readTo != file.length)
   }
 
   private def delete(file: JournalFile): Unit =
@@ -110,22 +116,46 @@ private[journal] final class Journal(
     segments.size - 1
   }
 
+  /**
+   * Reads what is new in segments, several at a time: on an object store there may be thousands of small ones,
+   * and each takes a request. False if one is not there.
+   */
+  private def areRead(some: Seq[Segment]): Boolean =
+    if (some.size == 1) isRead(some.head)
+    else {
+      val readers =
+        Executors.newFixedThreadPool(math.min(MostReaders, some.size), new Thread(_, "pillarbox-journal"))
+      try
+        readers
+          .invokeAll(some.map(segment => (() => isRead(segment)): Callable[Boolean]).asJava)
+          .asScala
+          .map(_.get)
+          .forall(identity)
+      catch { case failed: ExecutionException => throw failed.getCause }
+      finally readers.shutdownNow(): Unit
+    }
+
   /** Reads what is new in a segment; false if it is not there. */
   private def isRead(segment: Segment): Boolean =
     try {
       Using.resource(files.open(segment.name)) { in =>
         val scan = new SegmentScan(in, segment.name, segment.readTo)
-        while (scan.next()) if (SegmentFormat.isAnswer(scan.buffer, scan.at)) {
-          val timeMs = SegmentFormat.timeAt(scan.buffer, scan.at)
-          if (age.counts(timeMs, age.nowMs)) {
-            val key = SegmentFormat.keyAt(scan.buffer, scan.at)
-            index.put(key, timeMs, segment.number, scan.offset, isNewest = false)
-          }
-        }
+        recordsOf(scan).grouped(RecordsAtOnce).foreach(index.putAll(segment.number, _))
         segment.readTo = scan.end
       }
       true
     } catch { case _: FileNotFoundException => false }
+
+  private def recordsOf(scan: SegmentScan): Iterator[FoundRecord] =
+    Iterator
+      .continually(scan.next())
+      .takeWhile(identity)
+      .filter(_ => SegmentFormat.isAnswer(scan.buffer, scan.at))
+      .map { _ =>
+        val timeMs = SegmentFormat.timeAt(scan.buffer, scan.at)
+        FoundRecord(SegmentFormat.keyAt(scan.buffer, scan.at), timeMs, scan.offset)
+      }
+      .filter(record => age.counts(record.timeMs, age.nowMs))
 
   /** Finds the record of the key; null if there is none that counts. */
   @throws[IOException]
@@ -172,4 +202,8 @@ private object Journal {
 
   /** How often the folder is listed at most while segments go between its list and their reading. */
   private final val MostRounds = 10
+
+  /** How many segments are read at a time. */
+  private final val MostReaders = 16
+  private final val RecordsAtOnce = 1000
 }

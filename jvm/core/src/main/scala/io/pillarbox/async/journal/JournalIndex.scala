@@ -5,6 +5,9 @@ import java.nio.file.Path
 
 private[journal] final case class RecordPlace(segment: Int, offset: Long)
 
+/** A record of a segment, and where it stands there. */
+private[journal] final case class FoundRecord(key: CallKey, timeMs: Long, offset: Long)
+
 /**
  * Decides which records count.
  *
@@ -65,6 +68,12 @@ private[journal] final class JournalIndex(
     require(offset > 0 && offset <= LargestOffset && segment < MostSegments, s"$offset in segment $segment")
     if (table.isFull) spill()
     table.put(key, timeMs, segment.toLong << OffsetBits | offset, isNewest)
+  }
+
+  /** Puts records of a segment, each if it is not older than what is there. */
+  @throws[IOException]
+  def putAll(segment: Int, records: Seq[FoundRecord]): Unit = synchronized {
+    records.foreach(record => put(record.key, record.timeMs, segment, record.offset, isNewest = false))
   }
 
   private def spill(): Unit = {

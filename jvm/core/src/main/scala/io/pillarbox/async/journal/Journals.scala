@@ -2,7 +2,7 @@ package io.pillarbox.async.journal
 
 import java.io.IOException
 import java.nio.file.{Path, Paths}
-import java.util.concurrent.TimeUnit
+import java.util.concurrent.{CompletableFuture, TimeUnit}
 
 import scala.collection.mutable
 import scala.util.control.NonFatal
@@ -12,18 +12,20 @@ import org.slf4j.LoggerFactory
 /**
  * The journals of a process, each by the path of its folder and how long its answers count. Thread-safe.
  *
- * A journal that no task has any more stays open for some minutes, so that the next micro-batch need not read
- * it again.
+ * A journal that no task has any more stays open for ten minutes, so that the next micro-batch need not read it
+ * again.
  *
  * @param nanoTime returns nanoseconds from an arbitrary origin
  * @param timeMs returns the time that records get, and that their age is judged by
  * @param scratch returns a folder on the local disk, for what is too large for memory
+ * @param later runs something so many nanoseconds later, on any thread
  */
 private[pillarbox] final class Journals(
     nanoTime: () => Long,
     timeMs: () => Long,
     limits: JournalLimits = JournalLimits(),
-    scratch: () => Path = Journals.TemporaryFolder
+    scratch: () => Path = Journals.TemporaryFolder,
+    later: (Long, Runnable) => Unit = Journals.OnTimer
 ) {
   import Journals._
 
@@ -47,8 +49,10 @@ private[pillarbox] final class Journals(
     }
   }
 
+  /** The number of journals whose indexes are held. */
+  def openCount: Int = synchronized(open.size)
+
   private def take(path: String, ttlMs: Long, files: => JournalFiles): Shared = synchronized {
-    forgetUnused()
     def made = new Shared(new Journal(files, limits, new RecordAge(ttlMs, timeMs), nanoTime, scratch))
     val shared = open.getOrElseUpdate((path, ttlMs), made)
     shared.holders += 1
@@ -58,18 +62,27 @@ private[pillarbox] final class Journals(
   private def release(shared: Shared): Unit = synchronized {
     shared.holders -= 1
     shared.releasedNanos = nanoTime()
+    watch(shared)
   }
 
-  private def forgetUnused(): Unit = {
-    val now = nanoTime()
-    val unused = open.filter { case (_, shared) =>
-      shared.holders == 0 && now - shared.releasedNanos >= KeepNanos
-    }
-    unused.foreach { case (key @ (path, _), shared) =>
-      open.remove(key)
-      try shared.journal.close()
-      catch { case NonFatal(e) => log.warn("Could not close the journal {}", path, e) }
-    }
+  /** Sees to it that the journal is closed once nobody has used it for a while. */
+  private def watch(shared: Shared): Unit = if (shared.holders == 0 && !shared.isWatched) {
+    shared.isWatched = true
+    later(
+      shared.releasedNanos + KeepNanos - nanoTime(),
+      () =>
+        synchronized {
+          shared.isWatched = false
+          if (shared.holders == 0 && nanoTime() - shared.releasedNanos >= KeepNanos) forget(shared)
+          else watch(shared)
+        }
+    )
+  }
+
+  private def forget(shared: Shared): Unit = {
+    open.filterInPlace((_, other) => other ne shared)
+    try shared.journal.close()
+    catch { case NonFatal(e) => log.warn("Could not close a journal", e) }
   }
 }
 
@@ -79,9 +92,13 @@ private[pillarbox] object Journals {
 
   private val TemporaryFolder = () => Paths.get(System.getProperty("java.io.tmpdir"))
 
+  private val OnTimer: (Long, Runnable) => Unit = (nanos, body) =>
+    CompletableFuture.delayedExecutor(nanos, TimeUnit.NANOSECONDS).execute(body)
+
   private final class Shared(val journal: Journal) {
     var holders = 0
     var releasedNanos = 0L
+    var isWatched = false
   }
 }
 

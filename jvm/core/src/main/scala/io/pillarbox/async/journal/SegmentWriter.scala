@@ -39,9 +39,20 @@ private[journal] final class SegmentWriter(
     if (found == null || !age.counts(found.timeMs, age.nowMs)) null else found
   }
 
-  /** Makes sure that there is a segment to write to. */
+  /** True once it is known that files can be written. */
+  private var isProven = false
+
+  /** Makes sure that there is a segment to write to. Throws if files can't be written. */
   @throws[IOException]
-  def open(): Unit = synchronized(if (current == null) current = start())
+  def open(): Unit = synchronized(if (current == null) {
+    current = start()
+    // Where a file is only there when it is closed, that is tried with an empty one.
+    if (!current.persists && !isProven) {
+      roll()
+      current = start()
+    }
+    isProven = true
+  })
 
   private def start(): Segment = {
     val name = SegmentFormat.newName(age.ttlMs)

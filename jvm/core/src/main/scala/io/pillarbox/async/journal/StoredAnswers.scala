@@ -1,6 +1,6 @@
 package io.pillarbox.async.journal
 
-import java.io.IOException
+import java.io.{FileNotFoundException, IOException}
 
 import scala.collection.mutable
 import scala.util.Using
@@ -31,19 +31,30 @@ private[pillarbox] final case class StoredAnswer(
 private[pillarbox] final class StoredAnswers(files: JournalFiles, timeMs: () => Long) {
   import SegmentFormat._
 
-  /** Lists the segments, without those that are over, which tasks and `deleteOver` delete. */
+  /** Lists the segments that count, without those that tasks and `deleteUnread` delete. */
   @throws[IOException]
   def segments(): Seq[JournalFile] = {
-    val now = timeMs()
-    files.list().filter(file => isName(file.name) && !isOver(file, now)).sortBy(_.name)
+    val (_, counting) = listed()
+    counting.filter(file => isName(file.name)).sortBy(_.name)
   }
 
   /** Deletes the segments that nobody reads any more, and whose answers are still in the files. */
   @throws[IOException]
-  def deleteOver(): Unit = {
+  def deleteUnread(): Unit = {
+    val (unread, _) = listed()
+    unread.foreach(file => files.delete(file.name))
+  }
+
+  /** Lists the segments that are over, replaced, or sealed under another name; and all other files. */
+  private def listed(): (Seq[JournalFile], Seq[JournalFile]) = {
     val now = timeMs()
-    def isUnread(file: JournalFile) = isDoomed(file.name) || (isName(file.name) && isOver(file, now))
-    files.list().filter(isUnread).foreach(file => files.delete(file.name))
+    val all = files.list()
+    val names = all.iterator.map(_.name).toSet
+    // Both names are there if a rename ended between its two steps.
+    def isSealed(name: String) = sealedName(name) != name && names(sealedName(name))
+    all.partition { case file @ JournalFile(name, _, _) =>
+      isDoomed(name) || (isName(name) && (isOver(file, now) || isSealed(name)))
+    }
   }
 
   /**
@@ -106,10 +117,15 @@ private[pillarbox] final class StoredAnswers(files: JournalFiles, timeMs: () => 
       files.rename(segment, doomedName(segment))
     } catch {
       case e: Throwable =>
-        copied.drop()
+        if (e.isInstanceOf[FileNotFoundException] || isThere(segment)) copied.drop()
         throw e
     }
   }
+
+  /** False also if that isn't known: a rename that has failed may have been done. */
+  private def isThere(segment: String): Boolean =
+    try files.exists(segment)
+    catch { case NonFatal(_) => false }
 }
 
 /** The answers of a segment, in their order; `close` it in the end. One thread. */

@@ -70,7 +70,8 @@ private[pillarbox] final class LeaseLedger(terms: LeaseTerms) {
         else amounts.grant(process, reportNanos, isPaused, nowNanos)
       )
       if (terms.calls > 0) holder.lend(report.number, grant.permits)
-      if (grant.permits == 0 && holder.charge == 0 && !report.isWaiting) holders.remove(process)
+      val hasNone = if (terms.calls > 0) grant.permits == 0 && holder.charge == 0 else report.leaves
+      if (hasNone && !report.isWaiting) holders.remove(process)
       grant
     }
   }

@@ -85,6 +85,7 @@ private object RateSpec {
  * @param estimate the amount of a call before it has reported; neither this nor an expression: the mean of
  *   what has been reported
  * @param estimateSql the same as an expression of the input's columns
+ * @param estimateFunction the name of a function in Python that gives the same
  * @param name operators that name it share it
  * @param breaker when calls stop since the service is overloaded
  * @param key the column of which each value has a limit by itself
@@ -97,6 +98,7 @@ private[pillarbox] final case class LimitSpec(
     unit: String = LimitSpec.Calls,
     @JsonDeserialize(contentAs = classOf[java.lang.Double]) estimate: Option[Double] = None,
     estimateSql: Option[String] = None,
+    estimateFunction: Option[String] = None,
     name: Option[String] = None,
     breaker: Option[BreakerSpec] = None,
     key: Option[String] = None
@@ -107,7 +109,7 @@ private[pillarbox] final case class LimitSpec(
 
   /** The limit without what an operator says of its own calls, and with the type of its key, if that is known. */
   def figures(keyType: String = ""): LimitSpec =
-    copy(estimate = None, estimateSql = None, key = key.map(_ => keyType))
+    copy(estimate = None, estimateSql = None, estimateFunction = None, key = key.map(_ => keyType))
 
   /** The number of its gates. */
   def gates: Int = breaker.size + (if (isLent) 1 else concurrency.size + rate.size)
@@ -123,7 +125,7 @@ private[pillarbox] final case class LimitSpec(
     concurrency.map(n => s"concurrency=$n"),
     rate.map(_.summary),
     Option.when(isOfUse)(s"unit=$unit"),
-    estimate.map(n => s"estimate=${AsyncIOSpec.shown(n)}").orElse(estimateSql.map(sql => s"estimate=$sql")),
+    estimate.map(AsyncIOSpec.shown).orElse(estimateSql).orElse(estimateFunction).map(by => s"estimate=$by"),
     name.map(name => s"name=$name"),
     key.map(column => s"key=$column"),
     Some(s"scope=${scope.name}"),
@@ -205,6 +207,7 @@ private object CarryOverSpec {
  * @param callsPerKey calls of rows with one key in flight at a time
  * @param budget when to stop calling
  * @param ticketed set if calls are answered later
+ * @param estimator the functions in Python that estimate what a row's call uses, as a UDF of Spark in base64
  * @param signature alike for operators of one kind, in every run of a program
  * @param operatorId names this call of `async_io` in every executor of the application, wherever its
  *   DataFrame is used; limits that tasks share go by it
@@ -233,6 +236,7 @@ private[pillarbox] final case class AsyncIOSpec(
     batch: Option[BatchSpec],
     by: Seq[String] = Nil,
     @JsonDeserialize(contentAs = classOf[Integer]) callsPerKey: Option[Int],
+    estimator: Option[String] = None,
     signature: String = "",
     carryOver: Option[CarryOverSpec],
     journal: Option[String],

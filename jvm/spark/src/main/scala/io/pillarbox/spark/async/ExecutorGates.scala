@@ -48,7 +48,8 @@ private[pillarbox] final class ExecutorGates(
     val now = nanoTime()
     sweepSometimes(now)
     val place = (key, limit.figures())
-    if (gates.get(place).exists(_.isOver(now))) gates.remove(place): Unit
+    // One that is as good as new goes on, and stays the same one for the driver.
+    if (gates.get(place).exists(_.isOutdated(now))) gates.remove(place): Unit
     def made = new SharedLimit(limit, lend(key, _))
     // A task's own is kept by the task; its values are kept as those of others are.
     val isOwn = limit.scope == LimitScope.Task && limit.key.isEmpty

@@ -2,17 +2,19 @@ package io.pillarbox.spark.async
 
 import java.io.{EOFException, FileNotFoundException, IOException}
 import java.nio.file.Paths
+import java.util.concurrent.{CompletableFuture, CompletionException, TimeUnit}
 
 import io.pillarbox.async.journal._
 import io.pillarbox.spark.checkpoint.StateFiles
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{ChecksumFileSystem, FileSystem, Path}
+import org.apache.hadoop.fs._
 
 /**
  * A journal's folder on any file system of Hadoop's. What was written is safe at once where streams have
  * `hflush` (HDFS), else when its file is closed (object stores).
  */
 private[spark] final class HadoopJournalFiles(folder: Path, conf: Configuration) extends JournalFiles {
+  import HadoopJournalFiles._
 
   private lazy val fs: FileSystem = folder.getFileSystem(conf) match {
     // A checksummed stream holds its last bytes back, and records have checksums of their own.
@@ -29,13 +31,34 @@ private[spark] final class HadoopJournalFiles(folder: Path, conf: Configuration)
     catch { case _: FileNotFoundException => Nil }
 
   override def open(name: String): JournalInput = new JournalInput {
-    private val in = fs.open(new Path(folder, name))
+    private val in = opened(new Path(folder, name))
 
     override def read(position: Long, into: Array[Byte], offset: Int, length: Int): Int =
       try in.read(position, into, offset, length)
       catch { case _: EOFException => -1 }
 
     override def close(): Unit = in.close()
+  }
+
+  /**
+   * Opens a file. If the end of one that its writer has left open can't be told, since a data node was started
+   * anew meanwhile (HDFS), that is asked for first; a writer that is still there goes on in another file.
+   */
+  private def opened(path: Path): FSDataInputStream =
+    try fs.open(path)
+    catch {
+      case gone: FileNotFoundException => throw gone
+      case problem: IOException =>
+        fs match {
+          case leased: LeaseRecoverable if isClosed(leased, path) => fs.open(path)
+          case _ => throw problem
+        }
+    }
+
+  private def isClosed(fs: LeaseRecoverable, path: Path): Boolean = {
+    val end = System.nanoTime() + RecoveryNanos
+    while (!fs.recoverLease(path) && System.nanoTime() < end) Thread.sleep(RecoveryPollMs)
+    fs.isFileClosed(path)
   }
 
   override def create(name: String): JournalOutput = new JournalOutput {
@@ -51,7 +74,14 @@ private[spark] final class HadoopJournalFiles(folder: Path, conf: Configuration)
 
     override def sync(): Unit = if (out.hasCapability("hsync")) out.hsync()
 
-    override def close(): Unit = out.close()
+    override def close(): Unit = if (persists) out.close() else uninterrupted(out.close())
+  }
+
+  /** Runs it on another thread: the interrupt of one task may not cut off what many have written. */
+  private def uninterrupted(body: => Unit): Unit = {
+    val done = CompletableFuture.runAsync(() => body, new Thread(_, "pillarbox-journal").start())
+    try done.join()
+    catch { case failed: CompletionException => throw failed.getCause }
   }
 
   override def exists(name: String): Boolean = fs.exists(new Path(folder, name))
@@ -68,6 +98,8 @@ private[spark] final class HadoopJournalFiles(folder: Path, conf: Configuration)
 }
 
 private[spark] object HadoopJournalFiles {
+  private val RecoveryNanos = TimeUnit.MINUTES.toNanos(1)
+  private final val RecoveryPollMs = 500L
 
   /** Uses the local file system directly where the folder is on it. */
   def in(folder: Path, conf: Configuration): JournalFiles =

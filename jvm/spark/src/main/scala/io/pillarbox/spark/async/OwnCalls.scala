@@ -39,7 +39,8 @@ private[async] final class OwnCalls(
   private val bill = TaskBill.of(spec, context, metrics)
   private val held: HeldGate = ExecutorGates.ofProcess.hold(factory.limitKeys, spec.limits, spec.units)
   private val charges = held.charges(spec.operator, factory.estimates)
-  private val needsRows = factory.estimates.nonEmpty
+  private val needsRows = !factory.estimates.forall(_.foldable)
+  private val functions = charges.fold(0)(_.functions)
   private val budget = for {
     budget <- spec.budget
     key <- factory.budgetKey
@@ -47,7 +48,7 @@ private[async] final class OwnCalls(
 
   /** For each row of the frame its charges, or the error for it. */
   private val charged = mutable.ArrayBuffer.empty[AnyRef]
-  private lazy val fixed = if (charges.isEmpty) null else chargesOf(null)
+  private lazy val fixed = if (charges.isEmpty) null else chargesOf(InternalRow.empty)
   private val line = new PermitLine(s"${spec.name} task ${context.taskAttemptId()}", send, broken)
   private val permits = new CallPermits(held.gate, budget.map(_.part), metrics, line, Answers)
   private var published = Map.empty[String, Long]
@@ -69,7 +70,7 @@ private[async] final class OwnCalls(
   private def takeAttempt(body: ByteBuffer): Unit = {
     val (what, id) = (body.get(), body.getLong)
     what match {
-      case Ask => ask(id, body.getInt)
+      case Ask => ask(id, body.getInt, Array.fill(functions)(body.getDouble))
       case Ended =>
         val error = errorOf(body.get().toInt, body.getLong)
         val used = amounts(body)
@@ -89,9 +90,18 @@ private[async] final class OwnCalls(
     }
   }
 
-  private def ask(id: Long, row: Int): Unit = (if (needsRows) charged(row) else fixed) match {
-    case error: Throwable => line.execute(() => Answers.refused(id, error))
-    case found => line.execute(() => permits.ask(id, found.asInstanceOf[Array[Double]]))
+  /** @param returned the amounts that functions in the worker have returned for the row */
+  private def ask(id: Long, row: Int, returned: Array[Double]): Unit =
+    withReturned(if (needsRows) charged(row) else fixed, returned) match {
+      case error: Throwable => line.execute(() => Answers.refused(id, error))
+      case found => line.execute(() => permits.ask(id, found.asInstanceOf[Array[Double]]))
+    }
+
+  private def withReturned(found: AnyRef, returned: Array[Double]): AnyRef = found match {
+    case amounts: Array[Double] if returned.nonEmpty =>
+      try charges.get.withReturned(amounts, returned)
+      catch { case NonFatal(error) => error }
+    case _ => found
   }
 
   private def amounts(body: ByteBuffer): Int => Double = {

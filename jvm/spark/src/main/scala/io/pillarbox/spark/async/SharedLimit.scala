@@ -51,8 +51,12 @@ private[async] final class SharedLimit(spec: LimitSpec, lend: LeaseTerms => Leas
   }
 
   /** True if nobody holds it, and a new one would let through just as much. */
-  def isOver(now: Long): Boolean = holders.isEmpty && gates.forall(_.mayBegin) &&
-    (now - releasedNanos >= keepNanos || isReturned)
+  def isOver(now: Long): Boolean = isIdle && (isOutdated(now) || isReturned)
+
+  /** True if nobody has held it for so long that what it has learned counts no more. */
+  def isOutdated(now: Long): Boolean = isIdle && now - releasedNanos >= keepNanos
+
+  private def isIdle = holders.isEmpty && gates.forall(_.mayBegin)
 
   /** Of a value that has no calls the driver has heard the last: it has many, and lends another part at once. */
   private def isReturned =

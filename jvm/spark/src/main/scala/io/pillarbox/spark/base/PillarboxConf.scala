@@ -7,22 +7,28 @@ import org.apache.spark.sql.internal.SQLConf
  * A setting `spark.pillarbox.*`, read on the driver when a query is planned.
  *
  * @param default the default as a user would write it
- * @param doc its description, for the page of settings
+ * @param expected what it may be, as half a sentence
  */
 private[pillarbox] final class PillarboxConf[T] private (
     val key: String,
     val default: String,
-    val doc: String,
+    expected: String,
     parse: String => T
 ) {
 
-  /** @throws IllegalArgumentException if the value has no meaning */
+  /** @throws IllegalArgumentException (INVALID_SETTING) if the value has no meaning */
   def read(conf: SQLConf): T = {
     val value = conf.getConfString(key, default)
     try parse(value)
     catch {
-      case e: IllegalArgumentException =>
-        throw new IllegalArgumentException(s"$key can't be \"$value\" (default: $default). $doc", e)
+      case _: IllegalArgumentException =>
+        throw PillarboxConf.refused(
+          "INVALID_SETTING",
+          "key" -> key,
+          "value" -> value,
+          "default" -> default,
+          "expected" -> expected
+        )
     }
   }
 }
@@ -32,33 +38,28 @@ private[pillarbox] object PillarboxConf {
   val SnapshotEvery: PillarboxConf[Int] = new PillarboxConf(
     "spark.pillarbox.state.snapshotEvery",
     "10",
-    "After how many micro-batches a snapshot of a partition's state is taken, in the background. Fewer " +
-      "make a restart " +
-      "faster and cost more writing.",
+    "a whole number of micro-batches from 1 on",
     text => positive(text.trim.toInt.toLong).toInt
   )
 
   val RocksDBMemory: PillarboxConf[Long] = new PillarboxConf(
     "spark.pillarbox.state.rocksdb.memory",
     "256m",
-    "The memory for block cache and write buffers of all RocksDB databases of an executor " +
-      "together, 1m at least.",
+    "a size of at least 1m",
     text => atLeast(1L << 20, JavaUtils.byteStringAsBytes(text))
   )
 
   val MaintenanceInterval: PillarboxConf[Long] = new PillarboxConf(
     "spark.pillarbox.state.maintenanceInterval",
     "30s",
-    "How often an executor looks for state of queries that have ended or partitions that have moved, and " +
-      "closes it.",
+    "a time of at least 1s",
     text => positive(JavaUtils.timeStringAsSec(text)) * 1000
   )
 
   val ShowValues: PillarboxConf[Boolean] = new PillarboxConf(
     "spark.pillarbox.errors.showValues",
     "true",
-    "Whether errors show values of rows, keys and answers. With false they are hidden, in texts and in what " +
-      "pb.failure_of returns.",
+    "true or false",
     text => flag(text.trim.toLowerCase(java.util.Locale.ROOT))
   )
 
@@ -66,16 +67,19 @@ private[pillarbox] object PillarboxConf {
 
   /**
    * @throws IllegalArgumentException
-   *   if a setting `spark.pillarbox.*` has a value without a meaning, or is none of ours
+   *   (INVALID_SETTING, UNKNOWN_SETTING) if a setting `spark.pillarbox.*` has a value without a meaning, or is
+   *   none of ours
    */
   def check(conf: SQLConf): Unit = {
     all.foreach(_.read(conf))
     val named = conf.getAllConfs.keys.filter(key => key.startsWith(Prefix) && !key.startsWith(Internal))
     named.find(key => !all.exists(_.key == key)).foreach { key =>
-      val known = all.map(_.key).mkString(", ")
-      throw new IllegalArgumentException(s"There is no setting $key. Those of Pillarbox are $known.")
+      throw refused("UNKNOWN_SETTING", "key" -> key, "known" -> all.map(_.key).mkString(", "))
     }
   }
+
+  private def refused(condition: String, parameters: (String, Any)*) =
+    new IllegalArgumentException(FailureReport.of(condition, "", parameters: _*).layout)
 
   private final val Prefix = "spark.pillarbox."
 

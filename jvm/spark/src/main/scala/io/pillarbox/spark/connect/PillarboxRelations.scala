@@ -44,6 +44,10 @@ private[pillarbox] final class PillarboxRelations extends RelationPlugin {
       case "read_state" => PythonBridge.readState(connect.session, message.spec)
       case "purge_journal" =>
         connect.rows(PythonBridge.purgeJournal(connect.session, message.spec).toString)
+      case "plan_udfs" =>
+        val asked = SpecJson.read[PillarboxRelations.Udf](message.spec)
+        PythonBridge.planUdfs(connect.session, asked.journal.orNull)
+        connect.rows(asked.name)
       case "progress" =>
         val asked = SpecJson.read[PillarboxRelations.Progress](message.spec)
         connect.rows(PythonBridge.progress(connect.session, asked.progress, asked.goesOn))
@@ -66,6 +70,9 @@ private[pillarbox] final class PillarboxRelations extends RelationPlugin {
 }
 
 private object PillarboxRelations {
+
+  /** What `PythonBridge.planUdfs` is to plan. */
+  private final case class Udf(name: String, journal: Option[String])
 
   /** A question of `PythonBridge.progress`. */
   private final case class Progress(progress: String, goesOn: Boolean)

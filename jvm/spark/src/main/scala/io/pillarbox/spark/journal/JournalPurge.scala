@@ -31,7 +31,7 @@ private[pillarbox] final case class JournalPurge(
     val conf = SparkAdapter.hadoopConf(session)
     val address = JournalAddress(path, name, version).qualified(conf)
     val answers = address.answers(conf)
-    address.reporting("written")(answers.deleteOver())
+    address.reporting("written")(answers.deleteUnread())
     val places = placesOf(session, address).buffered
     var count = 0L
     while (places.hasNext) {

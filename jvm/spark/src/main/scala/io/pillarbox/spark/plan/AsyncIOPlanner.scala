@@ -3,21 +3,23 @@ package io.pillarbox.spark.plan
 import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec, CallColumn, OnError}
 import io.pillarbox.spark.keyed.KeyedErrors
 import org.apache.spark.sql.DataFrame
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference}
-import org.apache.spark.sql.catalyst.plans.logical.Project
-import org.apache.spark.sql.pillarbox.SparkAdapter
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.pillarbox.{SparkAdapter, UserFunction}
 import org.apache.spark.sql.types._
 
 /** Makes the DataFrame that runs an async I/O operator over `df`. On the driver. */
 private[pillarbox] final class AsyncIOPlanner(df: DataFrame, spec: AsyncIOSpec) {
   import AsyncIOPlanner._
 
-  private val child = SparkAdapter.analyzedPlan(df)
-  private val inputs = if (spec.inputs.isEmpty) child.output else columns(spec.inputs)
+  private val rows = SparkAdapter.analyzedPlan(df)
+  private val inputs = if (spec.inputs.isEmpty) rows.output else columns(spec.inputs)
 
-  def dataFrame(function: AsyncIOFunction): DataFrame = {
+  /** @param python the function in Python, or what others in Python need beside one of the JVM */
+  def dataFrame(function: AsyncIOFunction, python: Option[UserFunction]): DataFrame = {
     CallJournals.check(spec, df.sparkSession)
-    val estimates = Estimates.of(df.sparkSession, spec, child.output)
+    val (child, estimated) = withEstimates(python)
+    val estimates = Estimates.of(df.sparkSession, spec, rows.output, estimated)
     val node = AsyncIO(
       spec,
       function,
@@ -34,12 +36,21 @@ private[pillarbox] final class AsyncIOPlanner(df: DataFrame, spec: AsyncIOSpec) 
     val added = node.results.map { result =>
       Alias(result, result.name)(explicitMetadata = metadata.get(result.name))
     }
-    SparkAdapter.ofRows(df.sparkSession, Project(child.output ++ added, node))
+    SparkAdapter.ofRows(df.sparkSession, Project(rows.output ++ added, node))
+  }
+
+  /** Returns the rows with what functions estimate for them, and the column of that. */
+  private def withEstimates(python: Option[UserFunction]): (LogicalPlan, Expression) = {
+    val row = CreateNamedStruct(inputs.flatMap(column => Seq(Literal(column.name), column)))
+    python.flatMap(Estimates.udf(spec, _, Seq(row))).fold((rows, Estimates.ToldLater)) { udf =>
+      val made = Alias(udf, udf.name)()
+      (Project(rows.output :+ made, rows), made.toAttribute)
+    }
   }
 
   /** What `pb.failed` and `pb.usage` read of the columns that are not the function's, by name. */
   private def metadata: Map[String, Metadata] = {
-    val failed = new MetadataBuilder().putStringArray(Inputs, child.output.map(_.name).toArray).build()
+    val failed = new MetadataBuilder().putStringArray(Inputs, rows.output.map(_.name).toArray).build()
     val told = new MetadataBuilder().putString(Operator, spec.name)
     val call = told.putStringArray(Units, spec.units.toArray).build()
     Option.when(spec.onError == OnError.Column)(spec.errorColumn -> failed).toMap ++

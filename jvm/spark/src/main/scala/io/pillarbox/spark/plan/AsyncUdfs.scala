@@ -105,13 +105,16 @@ private final class UdfCall(udf: PythonUDF, declared: AsyncIOSpec, below: Logica
    * name is part of what is kept, since the same call may be written in many ways.
    */
   private def made: AsyncIO = {
+    val estimate = Estimates.udf(spec, function.function, udf.children)
+    val estimated = estimate.map(made => AttributeReference(made.name, made.dataType)())
+    val rows = estimate.fold(below)(made => BatchEvalPython(Seq(made), estimated.toSeq, below))
     val inputs: Seq[NamedExpression] = arguments.zipWithIndex.map {
       case ((name, value), place) if spec.isNamed => Alias(value, name.getOrElse((place + 1).toString))()
       case ((_, column: Attribute), _) => column
       case ((name, value), _) => Alias(value, name.getOrElse(toPrettySQL(value)))()
     }
     val computed = inputs.collect { case alias: Alias => alias }
-    val child = if (computed.isEmpty) below else Project(below.output ++ computed, below)
+    val child = if (computed.isEmpty) rows else Project(rows.output ++ computed, rows)
     AsyncIO(
       spec,
       function,
@@ -119,7 +122,7 @@ private final class UdfCall(udf: PythonUDF, declared: AsyncIOSpec, below: Logica
       keys(inputs),
       Nil,
       AsyncIOPlanner.results(spec),
-      Nil,
+      Estimates.returned(spec, estimated),
       Nil,
       child
     )

@@ -1,35 +1,81 @@
 package io.pillarbox.spark.plan
 
+import java.util.Base64
+
 import io.pillarbox.spark.async.AsyncIOSpec
 import io.pillarbox.spark.base.FailureReport
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Cast, Expression}
-import org.apache.spark.sql.pillarbox.RowExpressions
-import org.apache.spark.sql.types.{DoubleType, NumericType}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Cast, Expression, Literal, PythonUDF}
+import org.apache.spark.sql.pillarbox.{RowExpressions, UserFunction}
+import org.apache.spark.sql.types._
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 
-/** The amounts that limits charge a row with, of those that have a SQL expression. On the driver. */
+/**
+ * The amounts that limits charge a row with, of those that have a SQL expression or a function. On the driver.
+ *
+ * Functions in Python are a UDF of Spark, whose column is made below the operator; the workers of a keyed
+ * function call them themselves.
+ */
 private[plan] object Estimates {
 
-  /** @throws IllegalArgumentException (ESTIMATE_EXPRESSION) for one that is no number of a row */
-  def of(session: SparkSession, spec: AsyncIOSpec, columns: Seq[Attribute]): Seq[Expression] = {
-    val expressions = new RowExpressions(session)
+  /** What the UDF returns, as `python/src/pillarbox/_async/estimators.py` has it. */
+  private val Returned = new StructType()
+    .add("amounts", ArrayType(DoubleType))
+    .add("what", StringType)
+    .add("traceback", StringType)
+
+  /** For functions whose amounts are not known before the call. */
+  val ToldLater: Expression = Literal.create(null, Returned)
+
+  /**
+   * Returns the UDF of an operator's functions, if it has some.
+   *
+   * @param of the function that the operator calls, whose environment the UDF shares
+   */
+  def udf(spec: AsyncIOSpec, of: UserFunction, arguments: Seq[Expression]): Option[PythonUDF] =
+    spec.estimator.map { pickled =>
+      of.udf(s"estimate of ${spec.operator}", Base64.getDecoder.decode(pickled), Returned, arguments)
+    }
+
+  /** Returns the column of the UDF for each limit that has a function. */
+  def returned(spec: AsyncIOSpec, column: Option[Attribute]): Seq[Expression] =
+    spec.limits.filter(_.estimateFunction.isDefined).flatMap(_ => column)
+
+  /**
+   * @param returned what the UDF returns
+   * @throws IllegalArgumentException (ESTIMATE_EXPRESSION) for one that is no number of a row
+   */
+  def of(
+      session: SparkSession,
+      spec: AsyncIOSpec,
+      columns: Seq[Attribute],
+      returned: Expression
+  ): Seq[Expression] = spec.limits.flatMap { limit =>
+    limit.estimateSql
+      .map(resolved(session, spec, columns, _))
+      .orElse(limit.estimateFunction.map(_ => returned))
+  }
+
+  private def resolved(
+      session: SparkSession,
+      spec: AsyncIOSpec,
+      columns: Seq[Attribute],
+      text: String
+  ): Expression = {
     def refused(text: String, what: String) = new IllegalArgumentException(
       FailureReport.of("ESTIMATE_EXPRESSION", spec.operator, "expression" -> text, "what" -> what).layout
     )
-    spec.limits.flatMap(_.estimateSql).map { text =>
-      try
-        expressions.resolve(Seq(text), columns) match {
-          case Seq(one) if one.dataType.isInstanceOf[NumericType] => Cast(unaliased(one), DoubleType)
-          case Seq(one) => throw refused(text, s"the type ${one.dataType.sql}")
-          case several => throw refused(text, s"${several.size} columns")
-        }
-      catch {
-        case problem: RowExpressions.Refused => throw refused(problem.text, problem.what)
-        // A syntax error shows the text in further lines.
-        case problem: AnalysisException =>
-          val reason = problem.getSimpleMessage.linesIterator.find(_.nonEmpty).getOrElse("")
-          throw refused(text, s"an error (${reason.stripSuffix(".")})")
+    try
+      new RowExpressions(session).resolve(Seq(text), columns) match {
+        case Seq(one) if one.dataType.isInstanceOf[NumericType] => Cast(unaliased(one), DoubleType)
+        case Seq(one) => throw refused(text, s"the type ${one.dataType.sql}")
+        case several => throw refused(text, s"${several.size} columns")
       }
+    catch {
+      case problem: RowExpressions.Refused => throw refused(problem.text, problem.what)
+      // A syntax error shows the text in further lines.
+      case problem: AnalysisException =>
+        val reason = problem.getSimpleMessage.linesIterator.find(_.nonEmpty).getOrElse("")
+        throw refused(text, s"an error (${reason.stripSuffix(".")})")
     }
   }
 

@@ -64,7 +64,8 @@ private[pillarbox] object FirstFailures {
       trace: String
   ): String = {
     val told = message.stripPrefix(s"[$kind] ")
-    val head = s"$operator: the first $kind came in attempt $attempt of $attempts, for the row ($row): "
+    val place = if (attempt > 0) s"in attempt $attempt of $attempts" else "before an attempt"
+    val head = s"$operator: the first $kind came $place, for the row ($row): "
     val lines = trace.replaceAll("\n+\\z", "")
     head + cut(told, LongestMessage) + (if (lines.isEmpty) "" else "\n" + last(lines, LongestTrace))
   }

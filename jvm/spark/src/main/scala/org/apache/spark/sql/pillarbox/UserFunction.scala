@@ -2,7 +2,9 @@ package org.apache.spark.sql.pillarbox
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.api.python.PythonFunction
+import org.apache.spark.api.python.{PythonEvalType, PythonFunction, SimplePythonFunction}
+import org.apache.spark.sql.catalyst.expressions.{Expression, PythonUDF}
+import org.apache.spark.sql.types.DataType
 
 /**
  * A pickled Python function with the environment it needs: interpreter, `PYTHONPATH`, files, broadcast
@@ -29,6 +31,24 @@ final class UserFunction private (
   }
 
   override def hashCode: Int = function.command.hashCode
+
+  /**
+   * Returns a UDF of Spark that has the same environment.
+   *
+   * @param pickled a function and its type in Python, as PySpark pickles them for a UDF of rows
+   */
+  def udf(name: String, pickled: Array[Byte], returns: DataType, arguments: Seq[Expression]): PythonUDF = {
+    val own = new SimplePythonFunction(
+      pickled,
+      function.envVars,
+      function.pythonIncludes,
+      function.pythonExec,
+      function.pythonVer,
+      function.broadcastVars,
+      function.accumulator
+    )
+    PythonUDF(name, own, returns, arguments, PythonEvalType.SQL_BATCHED_UDF, udfDeterministic = true)
+  }
 
   /** Adds a task's update to an accumulator of Python; Spark drops it if the task fails. */
   def accumulate(update: Array[Byte]): Unit = Option(function.accumulator).foreach(_.add(update))
