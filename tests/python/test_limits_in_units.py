@@ -61,7 +61,7 @@ def test_calls_wait_for_what_they_will_use(spark: SparkSession, log: CallLog, sc
 def test_what_is_not_used_is_given_back_and_without_an_estimate_the_mean_is_charged(
     spark: SparkSession, log: CallLog
 ) -> None:
-    for options in ({"estimate": 2000}, {}):
+    for options in ({"estimate": 500}, {}):
         limit = pb.Limit(per_minute=12000, unit="tokens", **options)
         df = spark.range(0, 100, 1, 2).transform(
             pb.async_io, using(log, 1), returns="same long", limit=limit
