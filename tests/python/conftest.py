@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 import pillarbox as pb
 from java_jars import compiled
 from java_options import java_options
+from spark_support import CallLog
 
 # Workers must be the Python that runs the tests, not the first one on the PATH.
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -268,6 +269,12 @@ def started(session: str) -> Any:
     """The builder of a session on a server, or of one with a JVM in reach."""
     builder: Any = SparkSession.builder
     return builder.remote("local[2]") if session == "connect" else builder.master("local[2]")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> CallLog:
+    """Where calls of the test write when they start and end."""
+    return CallLog(str(tmp_path / "calls"))
 
 
 @pytest.fixture(params=["python", "jvm"])

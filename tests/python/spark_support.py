@@ -82,6 +82,10 @@ class CallLog:
         records = [json.loads(line) for line in lines]
         return [record for record in records if not kinds or record["event"] in kinds]
 
+    def starts(self) -> list[float]:
+        """Return the times at which calls have begun."""
+        return sorted(record["at"] for record in self.events("start"))
+
     def in_flight(self) -> int:
         return len(self.events("start")) - len(self.events("end", "cancelled"))
 

@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,11 +16,6 @@ from pillarbox._async import options
 from spark_support import CallLog, by_value, eventually, is_running, own_pool
 
 by_value(__name__)
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> CallLog:
-    return CallLog(str(tmp_path / "calls"))
 
 
 def test_a_call_id_is_stable_over_retries(spark: SparkSession, log: CallLog) -> None:

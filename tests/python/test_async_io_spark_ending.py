@@ -30,11 +30,6 @@ from spark_support import (
 by_value(__name__)
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> CallLog:
-    return CallLog(str(tmp_path / "calls"))
-
-
 def never_returns(log: CallLog) -> Callable[[Any], Any]:
     async def hang(row: Any) -> int:
         async with log.call(row.id):

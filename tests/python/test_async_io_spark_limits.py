@@ -18,11 +18,6 @@ from spark_support import CallLog, by_value, own_pool, threads_are_gone
 by_value(__name__)
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> CallLog:
-    return CallLog(str(tmp_path / "calls"))
-
-
 def together(log: CallLog, enough: int, limit: int) -> Callable[[Any], Any]:
     """A call that waits until ``enough`` have been in flight with it, so that many must overlap."""
 
@@ -116,10 +111,6 @@ def test_permits_of_cancelled_calls_come_back(spark: SparkSession, log: CallLog)
     threads_are_gone(spark)
 
 
-def starts(log: CallLog) -> list[float]:
-    return sorted(record["at"] for record in log.events("start"))
-
-
 def test_rate_limit_holds_over_tasks(spark: SparkSession, log: CallLog) -> None:
     async def call(row: Any) -> int:
         log.write("start", key=row.id)
@@ -134,7 +125,7 @@ def test_rate_limit_holds_over_tasks(spark: SparkSession, log: CallLog) -> None:
             limit=pb.Limit(per_second=30, scope="executor"),
         )
     assert len(df.collect()) == 45
-    times = starts(log)
+    times = log.starts()
     # 44 intervals, whatever task the calls are in; the first call may be late on its way. Two
     # tasks with a limit each would take half the time.
     assert times[-1] - times[0] >= 44 / 30 * 0.75
@@ -156,7 +147,7 @@ def test_rate_limit_holds_over_micro_batches(
     )
     query = enriched.writeStream.format("noop").trigger(availableNow=True)
     query.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
-    times = starts(log)
+    times = log.starts()
     assert len(times) == 2
     # More than two micro-batches take by themselves; the first call may be late on its way.
     assert times[1] - times[0] >= 2.5
@@ -366,7 +357,7 @@ def test_operators_that_foreach_batch_makes_anew_are_one_limit(
     query = stream.parquet(str(tmp_path / "in")).writeStream.foreachBatch(each)
     query = query.trigger(availableNow=True)
     query.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
-    times = starts(log)
+    times = log.starts()
     assert len(times) == 2
     assert times[1] - times[0] >= 5.0
 

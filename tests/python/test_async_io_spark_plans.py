@@ -20,11 +20,6 @@ from spark_support import CallLog, Latch, by_value, collect_within, explained, t
 by_value(__name__)
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> CallLog:
-    return CallLog(str(tmp_path / "calls"))
-
-
 async def double(row: Any) -> int:
     await asyncio.sleep(0)
     return int(row.id) * 2

@@ -24,11 +24,6 @@ from spark_support import CallLog, Kept, by_value, is_connect
 by_value(__name__)
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> CallLog:
-    return CallLog(str(tmp_path / "calls"))
-
-
 def keys(log: CallLog) -> list[Any]:
     return sorted(event["key"] for event in log.events("start"))
 

@@ -26,11 +26,6 @@ by_value(__name__)
 build: Any = None
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> CallLog:
-    return CallLog(str(tmp_path / "calls"))
-
-
 def noting(log: CallLog) -> Any:
     async def call(row: Any) -> int:
         async with log.call(row.id):

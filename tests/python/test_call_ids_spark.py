@@ -18,11 +18,6 @@ from spark_support import CallLog, by_value
 by_value(__name__)
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> CallLog:
-    return CallLog(str(tmp_path / "calls"))
-
-
 async def own_id(row: Any) -> str:
     return pb.call_id()
 

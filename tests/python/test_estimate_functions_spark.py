@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,11 +16,6 @@ from spark_support import CallLog, by_value
 by_value(__name__)
 
 TOKENS: dict[str, Any] = {"per_second": 1000, "unit": "tokens"}
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> CallLog:
-    return CallLog(str(tmp_path / "calls"))
 
 
 def using(log: CallLog, amount: int) -> Callable[[Any], Any]:
@@ -47,10 +41,6 @@ def keyed(df: DataFrame, call: Callable[[Any], Any], **options: Any) -> DataFram
     return df.transform(pb.process_keyed_async, Calls(call), by="id", returns=returns, **options)
 
 
-def starts(log: CallLog) -> list[float]:
-    return sorted(record["at"] for record in log.events("start"))
-
-
 def half(row: Any) -> float:
     return len(row.prompt) / 2
 
@@ -68,7 +58,7 @@ def test_a_function_of_the_row_says_what_its_call_will_use(
     done = df.transform(pb.async_io, using(log, 200), returns="same long", limit=limit)
     assert done.columns == [*df.columns, "same"]
     assert sorted(row.same for row in done.where(df["id"] >= 0).collect()) == list(range(12))
-    times = starts(log)
+    times = log.starts()
     assert times[-1] - times[0] > 1.9
     assert len(done.alias("a").join(done.alias("b"), "id").collect()) == 12
 
@@ -113,7 +103,7 @@ def test_the_sum_over_the_rows_of_a_list_is_charged(spark: SparkSession, log: Ca
         limit=pb.Limit(**TOKENS, estimate=lambda row: 100),
     )
     assert len(df.collect()) == 30
-    times = starts(log)
+    times = log.starts()
     assert len(times) == 10
     assert times[-1] - times[0] > 2.0
 
@@ -134,12 +124,12 @@ def test_a_function_of_values_is_charged_by_a_function_of_the_same_values(
     df = spark.range(0, 9, 1, 1).selectExpr("id", "id * 2 AS two")
     made = df.select(udf(df.id + 0, base=df.two * 0 + 250).alias("x"), "id").where("x >= 0")
     assert sorted(row.x for row in made.collect()) == list(range(9))
-    times = starts(log)
+    times = log.starts()
     assert len(times) == 9
     assert times[-1] - times[0] > 1.4
     udf.register(spark, "same_in_sql")
     assert len(df.selectExpr("same_in_sql(id, 1) + same_in_sql(id, 1)").collect()) == 9
-    assert len(starts(log)) == 18
+    assert len(log.starts()) == 18
     other = pb.async_udf(same, returns="long", limit=pb.Limit(**TOKENS, estimate=lambda value: 1))
     with pytest.raises(pb.InvalidFunction, match=r"WRONG_ARGUMENTS.*<lambda>\(value\) can't be"):
         other("id", base="two")
@@ -161,7 +151,7 @@ def test_a_function_of_the_row_says_what_a_keyed_call_will_use(
     limit = pb.Limit(per_second=1000, per_day=10**9, unit="tokens", estimate=half)
     out = keyed(df, using(log, 200), limit=limit)
     assert sorted(row.id for row in out.collect()) == list(range(12))
-    times = starts(log)
+    times = log.starts()
     assert times[-1] - times[0] > 1.9
     assert sorted(record["key"] for record in log.events("estimate")) == list(range(12))
 

@@ -21,11 +21,6 @@ by_value(__name__)
 ROWS = 300_000
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> CallLog:
-    return CallLog(str(tmp_path / "calls"))
-
-
 async def double(row: Any) -> int:
     await asyncio.sleep(0)
     return int(row.id) * 2

@@ -28,11 +28,6 @@ by_value(__name__)
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> CallLog:
-    return CallLog(str(tmp_path / "calls"))
-
-
-@pytest.fixture
 def journal(tmp_path: Path) -> str:
     return str(tmp_path / "journal")
 

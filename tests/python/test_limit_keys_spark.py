@@ -20,11 +20,6 @@ from spark_support import CallLog, by_value
 by_value(__name__)
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> CallLog:
-    return CallLog(str(tmp_path / "calls"))
-
-
 def service(folder: str, most: int, seconds: float = 1.0) -> Callable[[str], int]:
     """Answer 200, or 429 to what is more than ``most`` calls of a tenant in any ``seconds``.
 
@@ -138,7 +133,7 @@ def test_the_python_engine_keeps_a_key_within_a_task(spark: SparkSession, log: C
     limit = pb.Limit(per_second=5, key="tenant", scope="task")
     rows = df.transform(pb.async_io, call, returns="y int", limit=limit, engine="python").collect()
     assert len(rows) == 12
-    at = sorted(record["at"] for record in log.events("start"))
+    at = log.starts()
     assert at[-1] - at[0] == pytest.approx(1.4, abs=0.5)
 
 

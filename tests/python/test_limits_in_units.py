@@ -19,11 +19,6 @@ by_value(__name__)
 TOKENS: dict[str, Any] = {"per_second": 1000, "unit": "tokens"}
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> CallLog:
-    return CallLog(str(tmp_path / "calls"))
-
-
 def using(log: CallLog, amount: int) -> Callable[[Any], Any]:
     async def call(row: Any) -> int:
         async with log.call(row.id):
@@ -32,10 +27,6 @@ def using(log: CallLog, amount: int) -> Callable[[Any], Any]:
         return int(row.id)
 
     return call
-
-
-def starts(log: CallLog) -> list[float]:
-    return sorted(record["at"] for record in log.events("start"))
 
 
 @pytest.mark.parametrize("scope", ["query", "executor", "task"])
@@ -51,7 +42,7 @@ def test_calls_wait_for_what_they_will_use(spark: SparkSession, log: CallLog, sc
         ],
     )
     assert sorted(row.same for row in done.collect()) == list(range(12))
-    times = starts(log)
+    times = log.starts()
     # 2,400 tokens at 1,000 a second, the first 200 at once, and as much as one call early.
     assert times[-1] - times[0] > 1.9
     for i, first in enumerate(times):
@@ -62,13 +53,13 @@ def test_what_is_not_used_is_given_back_and_without_an_estimate_the_mean_is_char
     spark: SparkSession, log: CallLog
 ) -> None:
     for options in ({"estimate": 500}, {}):
-        limit = pb.Limit(per_minute=12000, unit="tokens", **options)
+        limit = pb.Limit(per_minute=3000, unit="tokens", **options)
         df = spark.range(0, 100, 1, 2).transform(
             pb.async_io, using(log, 1), returns="same long", limit=limit
         )
         assert len(df.collect()) == 100
-    times = starts(log)
-    assert times[-1] - times[0] < 20
+    times = log.starts()
+    assert times[-1] - times[0] < 40
 
 
 def test_a_call_that_could_never_begin_is_the_error_of_its_row(
@@ -109,7 +100,7 @@ def test_a_list_of_rows_is_charged_with_the_sum_of_their_estimates(
         limit=pb.Limit(**TOKENS, estimate=100),
     )
     assert len(df.collect()) == 30
-    times = starts(log)
+    times = log.starts()
     assert len(times) == 10
     assert times[-1] - times[0] > 2.0
 
@@ -122,7 +113,7 @@ def test_a_function_of_values_is_limited_too(spark: SparkSession, log: CallLog) 
         return value
 
     assert len(spark.range(0, 9, 1, 1).select(same("id")).collect()) == 9
-    times = starts(log)
+    times = log.starts()
     assert times[-1] - times[0] > 1.4
 
 
@@ -163,7 +154,7 @@ def test_retry_after_for_all_lets_the_whole_limit_wait_and_uses_up_no_attempt(
     assert sorted(row.same for row in df.collect()) == list(range(40))
     for told in log.events("told"):
         # The other process hears of it with its next report.
-        assert not [at for at in starts(log) if told["at"] + 0.3 < at < told["at"] + 0.69]
+        assert not [at for at in log.starts() if told["at"] + 0.3 < at < told["at"] + 0.69]
     assert len(log.events("told")) == 2
 
 
@@ -182,7 +173,7 @@ def test_what_headers_say_is_left_is_what_begins(spark: SparkSession, log: CallL
     )  # fmt: skip
     assert len(df.collect()) == 60
     (told,) = (record["at"] for record in log.events("told"))
-    waited = [at for at in starts(log) if told + 0.6 < at < told + 1.4]
+    waited = [at for at in log.starts() if told + 0.6 < at < told + 1.4]
     assert not waited
 
 
@@ -198,7 +189,7 @@ def test_operators_that_name_a_limit_share_it(spark: SparkSession, log: CallLog)
         )  # fmt: skip
 
     assert limited(3, per_minute=60).union(limited(2, per_minute=60)).count() == 5
-    times = starts(log)
+    times = log.starts()
     assert len(times) == 5
     assert times[-1] - times[0] > 3.2
     with pytest.raises(PythonException) as caught:
@@ -245,5 +236,5 @@ def test_calls_of_a_stream_wait_for_what_they_will_use(
     assert query.awaitTermination(120)
     found = spark.read.parquet(str(tmp_path / "out")).collect()
     assert sorted(row.same for row in found) == list(range(12))
-    times = starts(log)
+    times = log.starts()
     assert times[-1] - times[0] > 1.9

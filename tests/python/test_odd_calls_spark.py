@@ -25,11 +25,6 @@ by_value(__name__)
 KINDS = ["ValueError", "GeneratorExit", "CancelledError", "Whim", "NoStr", "Surrogate", "Long"]
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> CallLog:
-    return CallLog(str(tmp_path / "calls"))
-
-
 def raise_kind(kind: str) -> None:
     class Whim(BaseException): ...
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from typing import Any
 
@@ -31,10 +32,13 @@ def _look_while_it_runs() -> "Any":  # noqa: UP037
         spark.range(0, 600, 1, 1), slow, returns="x bigint", name="look_up", capacity=20
     )
 
+    def page_of(path: str) -> str:
+        with urllib.request.urlopen(spark.sparkContext.uiWebUrl + path) as answer:
+            return str(answer.read().decode())
+
     def lines(path: str) -> list[dict[str, str]]:
         """The rows of the only table, by the titles of its columns."""
-        with urllib.request.urlopen(spark.sparkContext.uiWebUrl + path) as answer:
-            page = answer.read().decode()
+        page = page_of(path)
 
         def cells(tag: str) -> list[str]:
             found = re.findall(f"(?s)<{tag}[ >].*?</{tag}>", page)
@@ -53,7 +57,21 @@ def _look_while_it_runs() -> "Any":  # noqa: UP037
     end = time.monotonic() + 60
     while (line := lines("/pillarbox/")[0])["Rows out"] != "600" and time.monotonic() < end:
         time.sleep(0.2)
-    return {"meanwhile": seen, "operator": line}
+
+    class Ask(pb.AsyncKeyedProcessFunction):  # type: ignore[name-defined]  # noqa: F821
+        async def process(self, row, ctx):  # type: ignore[no-untyped-def]
+            await asyncio.sleep(0.022)  # type: ignore[name-defined]  # noqa: F821
+            return row.id
+
+    asked = pb.process_keyed_async(  # type: ignore[name-defined]  # noqa: F821
+        spark.range(40), Ask(), by="id", returns="id bigint", name="ask"
+    )
+    assert asked.count() == 40
+    page = ""
+    while not (tables := re.split("(?=<h4>)", page))[2:] and time.monotonic() < end + 60:
+        time.sleep(0.2)
+        page = page_of("/pillarbox/")
+    return {"meanwhile": seen, "operator": line, "keyed": tables[-1]}
 
 
 @pytest.mark.whole
@@ -68,6 +86,10 @@ def test_a_running_task_shows_its_calls() -> None:
         "600",
         "600",
     ]
+    assert re.search("p50 [0-9.]+ .?s, p99 ", operator["Latency, last 5 min"])
+    # Those of the calls of a keyed function are told by its worker.
+    assert "Keyed functions" in shown["keyed"]
+    assert "p50 2" in shown["keyed"]
 
 
 def _browse_a_running_query() -> "Any":  # noqa: UP037
@@ -107,6 +129,8 @@ def _browse_a_running_query() -> "Any":  # noqa: UP037
     def page(path: str) -> str:
         """What a browser shows once the page's scripts have run."""
         command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
+        command += ["--no-first-run", "--disable-background-networking", "--disable-sync"]
+        command += ["--disable-component-update", f"--user-data-dir={tempfile.mkdtemp()}"]
         address = spark.sparkContext.uiWebUrl + path
         shown = subprocess.run([*command, address], capture_output=True, text=True, timeout=60)
         return shown.stdout
@@ -117,7 +141,8 @@ def _browse_a_running_query() -> "Any":  # noqa: UP037
 
     end = time.monotonic() + 80
     tab = ""
-    while not {"count", "look_up"} <= set(cells(tab, "a")) and time.monotonic() < end:
+    names = {"count", "look_up"}
+    while not (names <= set(cells(tab, "a")) and "Hottest key" in tab) and time.monotonic() < end:
         time.sleep(1)
         tab = page("/pillarbox/")
     links = re.findall('href="[^"]*(/pillarbox/operator/[^"]*)"', tab)
@@ -127,6 +152,8 @@ def _browse_a_running_query() -> "Any":  # noqa: UP037
         "titles": cells(tab, "h4"),
         "columns": cells(tab, "th"),
         "cells": cells(tab, "td"),
+        "links": re.findall('href="([^"]*)"', tab),
+        "bars": tab.count("<rect"),
         "of a partition": cells(partitions, "th"),
     }
 
@@ -137,5 +164,10 @@ def test_a_browser_shows_the_tab_of_a_running_query() -> None:
     shown = run_app(_browse_a_running_query)
     assert shown["titles"] == ["Calls", "Keyed functions"]
     assert {"Calls", "In flight", "Waiting", "Oldest call (ms)"} <= set(shown["columns"])
+    assert {"Latency, last 5 min", "Timers waiting", "Hottest key"} <= set(shown["columns"])
     assert {"look_up", "count"} <= set(shown["cells"])
+    # Three keys of equal weight; the first report may have a few rows only.
+    assert any(re.fullmatch(r"[012], about \d+ %", cell) for cell in shown["cells"])
+    assert shown["bars"] > 0
+    assert any("/StreamingQuery/statistics/?id=" in link for link in shown["links"])
     assert shown["of a partition"][0] == "Partition"

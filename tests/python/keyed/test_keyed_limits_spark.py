@@ -51,11 +51,6 @@ def keyed(df: DataFrame, call: Callable[[Any], Any], **options: Any) -> DataFram
     return df.transform(pb.process_keyed_async, Calls(call), by="id", returns=returns, **options)
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> CallLog:
-    return CallLog(str(tmp_path / "calls"))
-
-
 def logging(log: CallLog, seconds: float = 0.01, **usage: float) -> Callable[[Any], Any]:
     async def call(row: Any) -> None:
         async with log.call(row.id):
@@ -178,10 +173,6 @@ def test_calls_of_tasks_that_failed_are_in_the_bill(spark: SparkSession, log: Ca
     assert (found["calls"], found["usage"]) == (8, {"usd": 2.0})
 
 
-def starts(log: CallLog) -> list[float]:
-    return sorted(record["at"] for record in log.events("start"))
-
-
 @pytest.mark.connect
 def test_what_calls_use_is_limited_by_an_expression_over_columns_that_they_do_not_see(
     spark: SparkSession, log: CallLog
@@ -193,7 +184,7 @@ def test_what_calls_use_is_limited_by_an_expression_over_columns_that_they_do_no
     ]
     out = keyed(df, logging(log, tokens=200), limit=limit, inputs="id")
     assert sorted(row.id for row in out.collect()) == list(range(12))
-    times = starts(log)
+    times = log.starts()
     # 2,400 tokens at 1,000 a second, the first 200 at once, and as much as one call early.
     assert times[-1] - times[0] > 1.9
     for i, first in enumerate(times):

@@ -72,6 +72,7 @@ class Keyed:
     big: frozenset[str] = frozenset()  # states whose content is only given on demand
     notes: list[tuple[int, str, str]]  # of failed calls: rows, kind, text
     tallies: list[tuple[Any, ...]]  # counts of calls, and amounts by unit
+    latencies: list[int]  # of attempts, in microseconds
     asked: list[tuple[Any, ...]]  # what calls have asked and told
 
     def hear(self, what: str, call: int, *told: Any) -> None:
@@ -90,6 +91,7 @@ class Keyed:
         **spec: Any,
     ) -> Any:
         self.notes, self.tallies, self.asked = [], [], []
+        self.latencies = []
         self.key_schema = schema_of(by)
         self.input_schema = schema_of(inputs)
         self.returns_schema = schema_of(returns)
@@ -151,7 +153,8 @@ class Keyed:
 
     def _tally(self, tally: Body) -> None:
         self.tallies.append(tally.take(f"5q{self.units}d"))
-        tally.done()
+        while tally.at < len(tally.data):
+            self.latencies.append(tally.one("q"))
 
     def _attempts(self, body: Body) -> None:
         used = f"{self.units}d"

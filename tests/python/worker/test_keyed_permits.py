@@ -126,6 +126,7 @@ def test_what_calls_use_and_what_the_service_says_is_told(keyed):
     calls, retries, _, errors, refused, usd, tokens = map(sum, zip(*keyed.tallies, strict=True))
     assert (calls, retries, errors, refused) == (4, 1, 1, 1)
     assert (usd, tokens) == (0.5, 15 + 20 + 20 + 30)
+    assert len(keyed.latencies) == 4  # failures are answers, too
 
 
 def test_a_refused_row_has_no_attempt_and_other_rows_of_its_key_go_on(keyed):
@@ -182,6 +183,7 @@ def test_waiting_counts_into_no_deadline_of_an_attempt(keyed):
     ended = [told for told in keyed.asked if told[0] == "ended"]
     assert sorted(told[2] for told in ended) == [0, 0, 1 + 8]
     assert [sum(one) for one in zip(*keyed.tallies, strict=True)] == [3, 1, 1, 0, 0]
+    assert len(keyed.latencies) == 2  # the attempt that timed out has no answer
 
 
 def test_a_total_timeout_gives_up_a_call_that_waits_to_be_retried(keyed):

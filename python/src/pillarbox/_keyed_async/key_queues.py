@@ -233,6 +233,7 @@ class KeyQueues(Attempts[RowCall]):
 
     def completed(self, element_id: int, attempt: int, answer: Any) -> None:
         call = self._in_flight[element_id]
+        self._answered(call)
         try:
             rows = self._accept(answer)
         except ResultTypeMismatch as mismatch:
@@ -244,6 +245,13 @@ class KeyQueues(Attempts[RowCall]):
         call.current = None
         self._end_attempt(call, None)
         super().completed(element_id, attempt, rows)
+
+    def failed(self, element_id: int, attempt: int, failure: Failure) -> None:
+        self._answered(self._in_flight[element_id])
+        super().failed(element_id, attempt, failure)
+
+    def _answered(self, call: RowCall) -> None:
+        self._tally.latencies.append(round((self._loop.time() - call.attempt_started) * 1e6))
 
     def _attempt_failed(self, call: RowCall, failure: Failure) -> None:
         self._end_attempt(call, failure)

@@ -17,7 +17,8 @@ and blobs. A text is a blob of UTF-8, and units are those of the operator, in th
                                1 it may begin;
                                2 it may not, 3 and that ends the task: text kind, text message
     B TALLY    Python -> JVM   since the last one: i64 calls, retries, timeouts, errors and calls
-                               that the service refused, a f64 for each unit
+                               that the service refused, a f64 for each unit, and an i64 for
+                               each attempt that was answered: microseconds since its start
 
 Each ask is answered by one answer, and ends with one "ended" or "gave up" of the same id, unless it
 was refused. Answers may cross a "gave up", and come before any frame of the JVM; those for what
@@ -145,4 +146,5 @@ def _answers(body: memoryview) -> Iterator[tuple[int, int, Failure | None]]:
 def encode_tally(tally: Tally) -> bytes:
     """Encode TALLY."""
     counts = struct.pack("<5q", *tally.counts)
-    return encode(TALLY, counts, struct.pack(f"<{len(tally.usage)}d", *tally.usage))
+    usage = struct.pack(f"<{len(tally.usage)}d", *tally.usage)
+    return encode(TALLY, counts, usage, struct.pack(f"<{len(tally.latencies)}q", *tally.latencies))

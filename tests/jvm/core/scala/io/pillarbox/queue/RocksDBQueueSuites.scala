@@ -1,5 +1,7 @@
 package io.pillarbox.queue
 
+import java.util.function.LongSupplier
+
 import scala.collection.mutable
 
 import io.pillarbox.queue.TestElement.LocalKeys
@@ -13,13 +15,15 @@ private object RocksDBQueues {
   def over(
       store: OrderedByteStore,
       cache: Int,
-      rangeDeleteAfter: Int = 1000
+      rangeDeleteAfter: Int = 1000,
+      nanoTime: LongSupplier = () => System.nanoTime
   ): KeyGroupPartitionedPriorityQueue[TestElement] =
     new KeyGroupPartitionedPriorityQueue(
       TestElement.Groups,
       TestElement.GroupOf,
       group =>
-        new RocksDBCachingPriorityQueueSet(group, 1, TestElement.Serializer, store, cache, rangeDeleteAfter)
+        new RocksDBCachingPriorityQueueSet(group, 1, TestElement.Serializer, store, cache, rangeDeleteAfter),
+      nanoTime
     )
 }
 
@@ -91,6 +95,21 @@ class RocksDBQueueSuite extends KeyGroupedPriorityQueueContract with BeforeAndAf
     assert(one.poll().priority == 4 && written == 96)
     assert(Seq.fill(100)(other.poll().priority) == (0L until 100L))
     assert(Seq.fill(95)(one.poll().priority) == (5L until 100L))
+  }
+
+  test("the estimate is the size itself as long as all is in the caches, also after a restart") {
+    val database = new RocksDBFixture
+    databases += database
+    val queue = RocksDBQueues.over(database.newStore(), cache = 1000)
+    val elements = randomElements(500, 3)
+    elements.foreach(queue.add)
+    elements.take(50).foreach(queue.remove)
+    queue.addAll(elements.drop(400))
+    (0 until 30).foreach(_ => queue.poll())
+    assert(queue.estimatedSize() == elements.size - 80)
+    queue.flush()
+    database.restart()
+    assert(RocksDBQueues.over(database.newStore(), cache = 1000).estimatedSize() == elements.size - 80)
   }
 
   test("a store that is closed under the queue is an error that names it") {
@@ -187,6 +206,34 @@ class RocksDBCachingPriorityQueueSetSuite extends AnyFunSuite {
     queue.poll()
     queue.flush()
     assert(own.deletes == 1 && own.size == 0)
+  }
+
+  test("beyond the caches some key groups are counted for all, and seldom") {
+    val own = new MemoryOrderedByteStore
+    var now = Long.MaxValue - 5
+    var nanosOfCount = 1000000L
+    val clock: LongSupplier = () => {
+      now += nanosOfCount
+      now
+    }
+    val queue = RocksDBQueues.over(own, cache = 8, nanoTime = clock)
+    val elements = for (time <- 0L until 200L; key <- LocalKeys) yield TestElement(key, time)
+    elements.foreach(queue.add)
+    elements.foreach(queue.add) // which the queue can't know beyond its caches
+    assert(math.abs(queue.estimatedSize() - elements.size) < elements.size / 4)
+    val before = own.scans
+    (1 to 100).foreach(_ => queue.estimatedSize())
+    assert(own.scans == before)
+    now += 10L * 1000 * 1000 * 1000
+    nanosOfCount = 1000000000L
+    queue.estimatedSize()
+    assert(own.scans == before + 1) // one key group has enough
+    now += 90L * 1000 * 1000 * 1000
+    queue.estimatedSize()
+    assert(own.scans == before + 1)
+    now += 10L * 1000 * 1000 * 1000
+    queue.estimatedSize()
+    assert(own.scans == before + 2)
   }
 
   test("adding and removing beyond a filled cache reads nothing") {

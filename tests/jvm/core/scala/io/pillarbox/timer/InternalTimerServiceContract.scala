@@ -43,6 +43,7 @@ abstract class InternalTimerServiceContract extends AnyFunSuite {
     timers.processing(1, 5)
     assert(timers.service.numTimers(TimeDomain.EVENT_TIME) == 8)
     assert(timers.service.numTimers(TimeDomain.PROCESSING_TIME) == 1)
+    assert(timers.service.estimatedTimers() == 9)
     timers.advanceWatermark(10)
     assert(timers.takeFired().size == 8)
   }

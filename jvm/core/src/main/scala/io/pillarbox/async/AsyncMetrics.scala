@@ -68,6 +68,9 @@ private[pillarbox] final class AsyncMetrics(val units: UsageUnits = UsageUnits.N
   /** Nanoseconds from the start of an attempt until the mailbox thread took its answer, of a sample. */
   val callLatency: Histogram = new Histogram(new UniformReservoir)
 
+  /** The same of all answers, by buckets. */
+  val latencies: LatencyCounts = new LatencyCounts
+
   /** The mean latency of all answers, in nanoseconds; 0 if there was none. */
   def callLatencyMean: Double =
     if (callLatency.getCount == 0) 0.0 else latencySum.toDouble / callLatency.getCount.toDouble
@@ -80,6 +83,7 @@ private[pillarbox] final class AsyncMetrics(val units: UsageUnits = UsageUnits.N
   private[async] def answered(latencyNanos: Long): Unit = {
     latencySum += latencyNanos
     callLatency.update(latencyNanos)
+    latencies.add(latencyNanos)
   }
 
   private[async] def finished(): Unit = {

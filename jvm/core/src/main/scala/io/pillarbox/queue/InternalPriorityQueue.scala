@@ -28,6 +28,9 @@ private[pillarbox] trait InternalPriorityQueue[T <: Prioritized] {
   /** The number of elements. A queue over a byte store may have to count them. */
   def size: Int
 
+  /** The number of elements if it is known without counting them, else -1. */
+  def knownSize: Int = size
+
   /** Adds all; cheaper than one by one where the order can be built in bulk. `null` counts as empty. */
   def addAll(elements: Iterable[T]): Unit
 

@@ -11,4 +11,10 @@ private[pillarbox] trait KeyGroupedInternalPriorityQueue[T <: Prioritized] exten
    * @throws IllegalArgumentException if the key group is not one of the queue's
    */
   def subsetForKeyGroup(keyGroup: Int): IndexedSeq[T]
+
+  /**
+   * About the number of elements, for people to read: exact where [[size]] needs no counting. Costs little,
+   * however often it is asked for.
+   */
+  def estimatedSize(): Long = size.toLong
 }

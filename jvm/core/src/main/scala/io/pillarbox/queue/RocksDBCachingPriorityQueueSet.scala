@@ -96,6 +96,8 @@ private[pillarbox] final class RocksDBCachingPriorityQueueSet[T >: Null <: Prior
     count
   }
 
+  override def knownSize: Int = if (coverageEnd eq groupEnd) cache.size else -1
+
   override def addAll(more: Iterable[T]): Unit =
     if (more != null) more.foreach { element =>
       add(element)

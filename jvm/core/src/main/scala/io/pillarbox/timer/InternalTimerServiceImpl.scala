@@ -44,6 +44,9 @@ private[pillarbox] final class InternalTimerServiceImpl[K](
   /** The number of timers of the kind; may have to count them in the store. */
   def numTimers(kind: TimeDomain): Int = storeOf(kind).size
 
+  /** About the number of timers of both kinds: exact on the heap and where they are few. Costs little. */
+  def estimatedTimers(): Long = eventTime.estimatedSize() + processingTime.estimatedSize()
+
   /** Calls `action` with a copy of every timer of the kind, in no order, its key being the current one. */
   def forEachTimer(kind: TimeDomain)(action: Timer[K] => Unit): Unit = {
     val timers: CloseableIterator[Timer[K]] = storeOf(kind).iterator

@@ -21,6 +21,8 @@ private[timer] final class TimerStore[K](
 
   def size: Int = queue.size
 
+  def estimatedSize(): Long = queue.estimatedSize()
+
   def peek(): Timer[K] = queue.peek()
 
   /** The time of the first timer; `Long.MaxValue` if there is none. */

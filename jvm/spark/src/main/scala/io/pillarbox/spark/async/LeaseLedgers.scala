@@ -22,18 +22,9 @@ private[pillarbox] object LeaseLedgers extends DriverMessages.Lender {
   def borrow(key: LimitKey, terms: LeaseTerms): LeasedGate =
     key.value.fold(gate(key.name, terms))(wayOf(key.name, terms).gate(_))
 
-  private def gate(name: String, terms: LeaseTerms): LeasedGate = {
-    // A name for each gate, since each numbers its reports.
-    val process = newProcess()
-    new LeasedGate(
-      terms,
-      ServiceOverload,
-      GateClock.System,
-      (report, answer) =>
-        DriverMessages.lend(name, process, LeaseMessages.write(terms, report)) { grant =>
-          answer(LeaseMessages.readGrant(grant))
-        }
-    )
+  private def gate(name: String, terms: LeaseTerms) = {
+    val send = sender(name)(LeaseMessages.write(terms, _: LeaseReport), LeaseMessages.readGrant)
+    new LeasedGate(terms, ServiceOverload, GateClock.System, send)
   }
 
   private def wayOf(name: String, terms: LeaseTerms): ValueReports = synchronized {
@@ -47,19 +38,18 @@ private[pillarbox] object LeaseLedgers extends DriverMessages.Lender {
   }
 
   private def newWay(name: String, terms: LeaseTerms) = {
-    val process = newProcess()
-    new ValueReports(
-      terms,
-      ServiceOverload,
-      GateClock.System,
-      (reports, answer) =>
-        DriverMessages.lend(name, process, LeaseMessages.write(terms, reports)) { grants =>
-          answer(LeaseMessages.readGrants(grants))
-        }
-    )
+    val send = sender(name)(LeaseMessages.write(terms, _: Seq[ValueReport]), LeaseMessages.readGrants)
+    new ValueReports(terms, ServiceOverload, GateClock.System, send)
   }
 
-  private def newProcess() = s"${SparkEnv.get.executorId}-${UUID.randomUUID()}"
+  /** Returns the way of one sender to the ledgers, which has a name of its own, since each numbers its reports. */
+  private def sender[A, B](name: String)(
+      write: A => Array[Long],
+      read: Array[Long] => B
+  ): (A, B => Unit) => Unit = {
+    val process = s"${SparkEnv.get.executorId}-${UUID.randomUUID()}"
+    (sent, answer) => DriverMessages.lend(name, process, write(sent))(told => answer(read(told)))
+  }
 
   override def lend(key: String, process: String, message: Array[Long]): Array[Long] =
     if (LeaseMessages.isOfValues(message)) {

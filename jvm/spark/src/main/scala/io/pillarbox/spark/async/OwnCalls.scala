@@ -36,7 +36,7 @@ private[async] final class OwnCalls(
   import factory.spec
 
   private val metrics = new AsyncMetrics(spec.usageUnits)
-  private val bill = TaskBill.of(spec, context, metrics)
+  private val bill = TaskBill.of(spec, context, metrics, factory.metrics)
   private val held: HeldGate = ExecutorGates.ofProcess.hold(factory.limitKeys, spec.limits, spec.units)
   private val charges = held.charges(spec.operator, factory.estimates)
   private val needsRows = !factory.estimates.forall(_.foldable)
@@ -119,6 +119,7 @@ private[async] final class OwnCalls(
       val amount = body.getDouble
       if (amount > 0) metrics.usage.add(unit, amount)
     }
+    while (body.hasRemaining) metrics.latencies.add(body.getLong * NanosPerMicro)
     publish()
     val now = System.nanoTime
     if (now - reportedNanos >= ReportNanos) {
@@ -222,6 +223,7 @@ private[pillarbox] object OwnCalls {
   private final val EndsTask: Byte = 3
 
   private final val SettleMs = 100L
+  private final val NanosPerMicro = 1000L
   private val ReportNanos = TimeUnit.SECONDS.toNanos(5)
 
   /** In the place of a unit: what is said of all limits. */

@@ -4,18 +4,26 @@ import java.util.UUID
 
 import io.pillarbox.async.AsyncMetrics
 import org.apache.spark.TaskContext
+import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.pillarbox.DriverMessages
 
 /**
- * Tells the driver what the calls of a task, or of a slot, have cost so far: also those of a task that fails,
- * since they were made. Any thread; does not wait.
+ * Tells the driver what the calls of a task, or of a slot, have cost so far, and how long they took: also
+ * those of a task that fails, since they were made. Any thread; does not wait.
  *
  * @param run the action or streaming query that they belong to
  */
 private[async] final class TaskBill(run: String, spec: AsyncIOSpec, metrics: AsyncMetrics) {
+
+  /** The id of one of the metrics of the node in the plan, by which the tab of Spark's UI finds it. */
+  @volatile private var node: Long = -1L
+
   private val source = UUID.randomUUID.toString
   private var seconds = 0
   private var ended = false
+
+  /** Tells the metrics of the node in the present plan, one for each micro-batch. */
+  def isOf(sql: Map[String, SQLMetric]): Unit = sql.get(AsyncIOMetrics.OutputRows).foreach(m => node = m.id)
 
   /** Runs each second: reports at first, and then every five seconds. */
   def tick(): Unit = {
@@ -33,13 +41,16 @@ private[async] final class TaskBill(run: String, spec: AsyncIOSpec, metrics: Asy
     ended ||= isDone
   }
 
-  private def tell(isDone: Boolean): Unit =
+  private def tell(isDone: Boolean): Unit = {
     DriverMessages.bill(
       Array(run, spec.operatorId, spec.name, spec.operator, source),
       CallBills.amounts(metrics),
       spec.units.toArray,
       isDone
     )
+    val latencies = metrics.latencies.take()
+    if (latencies.nonEmpty) DriverMessages.latencies(node, latencies)
+  }
 }
 
 private[async] object TaskBill {
@@ -47,6 +58,14 @@ private[async] object TaskBill {
   private final val PeriodSeconds = 5
 
   /** Keeps nothing of the context. */
-  def of(spec: AsyncIOSpec, context: TaskContext, metrics: AsyncMetrics): TaskBill =
-    new TaskBill(DriverMessages.runOf(context), spec, metrics)
+  def of(
+      spec: AsyncIOSpec,
+      context: TaskContext,
+      metrics: AsyncMetrics,
+      sql: Map[String, SQLMetric]
+  ): TaskBill = {
+    val bill = new TaskBill(DriverMessages.runOf(context), spec, metrics)
+    bill.isOf(sql)
+    bill
+  }
 }

@@ -172,7 +172,7 @@ private final class InitialLoader(
       waiting: WaitingRows[UnsafeRow, UnsafeRow]
   ) extends Writer {
     private val value = field(found, "value")
-    private val input = new InputRows(Iterator.empty, null, task)
+    private val input = new InputRows(Iterator.empty, null, null, task)
     private val toRow = UnsafeProjection.create(task.input.map(columnOf))
 
     override def write(row: InternalRow): Unit = if (!row.isNullAt(found.ordinal)) {

@@ -5,8 +5,12 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 
 /** The rows of a task that its operator gets, with their event times. Mailbox thread only. */
-private final class InputRows(input: Iterator[InternalRow], late: LateRows, task: KeyedTaskSpec)
-    extends Rows[UnsafeRow] {
+private final class InputRows(
+    input: Iterator[InternalRow],
+    late: LateRows,
+    watch: KeyWatch,
+    task: KeyedTaskSpec
+) extends Rows[UnsafeRow] {
   private lazy val toUnsafe = UnsafeProjection.create(task.inputSchema)
   private val timestampOrdinal = task.timestampOrdinal
   private val isSorted = task.spec.timeSorted
@@ -32,6 +36,7 @@ private final class InputRows(input: Iterator[InternalRow], late: LateRows, task
       current = late.marked(next)
       next = null
       timestamp = timeOf(current)
+      watch.take(current)
     }
     !isOver
   }

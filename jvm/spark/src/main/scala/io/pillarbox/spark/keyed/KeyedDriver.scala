@@ -48,6 +48,7 @@ private final class KeyedDriver(
   /** True if rows behind the watermark are processed. After `open`. */
   def takesLateRows: Boolean = lateRows.areProcessed
 
+  private val watch = new KeyWatch(task, state.hotKeys, context.keyOf(_), taskContext)
   private lazy val lateRows = new LateRows(task, operator.usesEventTime, ready)
 
   /** Refuses state that the function no longer declares: a renamed state would silently be empty. */
@@ -82,6 +83,7 @@ private final class KeyedDriver(
   /** Frees the task's resources. Idempotent. */
   override def close(): Unit = if (!closed) {
     closed = true
+    watch.end()
     operator.close()
   }
 
@@ -96,7 +98,7 @@ private final class KeyedDriver(
   private lazy val batchTimers = new BatchExecutionInternalTimerService[UnsafeRow](state.backend)
 
   private def orderOf(target: KeyedTarget[UnsafeRow, UnsafeRow]): KeyedSchedule = {
-    rows = new InputRows(input, lateRows, task)
+    rows = new InputRows(input, lateRows, watch, task)
     if (task.isBatch) {
       val ties = Option.when(task.spec.timeSorted)(task.tieOrder())
       val (keys, keyOf) = (state.backend.keySerializer, context.keyOf(_: UnsafeRow))

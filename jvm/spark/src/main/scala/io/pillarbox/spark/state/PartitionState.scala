@@ -26,6 +26,9 @@ private[pillarbox] final class PartitionState(
   val timers: InternalTimerServiceImpl[UnsafeRow] =
     new InternalTimerServiceImpl[UnsafeRow](backend, makeQueues(backend), trackChanges)
 
+  /** The keys of the rows of late. */
+  lazy val hotKeys: HotKeys = new HotKeys
+
   /** The object that the operator keeps from one micro-batch to the next, or null. */
   var kept: AutoCloseable = _
 

@@ -26,6 +26,7 @@ private[pillarbox] object StateTaskSpec {
   val CommitBytes = "commitBytes"
   val FileBytes = "stateFileBytes"
   val BackendReused = "numBackendsReused"
+  val TimersWaiting = "numTimersWaiting"
   val NextEventTimer = "nextEventTimer"
   val NextProcessingTimer = "nextProcessingTimer"
 
@@ -34,6 +35,7 @@ private[pillarbox] object StateTaskSpec {
     LoadMs -> "time to load state (ms)",
     CommitBytes -> "bytes written by commits",
     FileBytes -> "bytes of state in local files",
-    BackendReused -> "number of backends found open"
+    BackendReused -> "number of backends found open",
+    TimersWaiting -> "number of timers waiting"
   )
 }

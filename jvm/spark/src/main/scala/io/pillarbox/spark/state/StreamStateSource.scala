@@ -76,6 +76,7 @@ private[pillarbox] final class StreamStateSource(
     count(StateTaskSpec.FileBytes, metrics.fileBytes)
     count("numStateStoreInstances", 1)
     versioned.show(task.operator, metrics.entries)
+    count(StateTaskSpec.TimersWaiting, versioned.state.timers.estimatedTimers())
     val due = versioned.state.dueTimes
     show(StateTaskSpec.NextEventTimer, due.eventTime, task.watermark)
     show(StateTaskSpec.NextProcessingTimer, due.processingTime, task.batchTime)

@@ -11,7 +11,7 @@ import io.pillarbox.spark.keyed.{Event, KeyedFixture, Spec}
 import org.apache.spark.scheduler._
 import org.apache.spark.status.KVUtils.KVStoreScalaSerializer
 import org.apache.spark.status.{AppStatusStore, ElementTrackingStore}
-import org.apache.spark.ui.SparkUI
+import org.apache.spark.ui.{SparkUI, SparkUITab}
 import org.apache.spark.util.JsonProtocol
 import org.apache.spark.util.kvstore.InMemoryStore
 import org.apache.spark.{TaskKilled, TaskState}
@@ -67,11 +67,55 @@ class OperatorsTabSuite extends AnyFunSuite with KeyedFixture with Eventually {
     val operator = watched.only
     assert(operator.kind == "KeyedProcess" && operator.runs == 3 && operator.query.nonEmpty)
     assert(operator.valuesOf("number of output rows").sum == 6)
-    val known = operator.metrics.toSet ++ metricsOfCarryOver + "time to run Python workers"
+    val known =
+      operator.metrics.toSet ++ metricsOfCarryOver ++ metricsOfOwnCalls + "time to run Python workers"
     assert(metricsOf(Column.OfKeyed).filterNot(known).isEmpty)
     assert(OperatorsListener.Levels.filterNot(known ++ Seq("calls in flight", "calls waiting")).isEmpty)
     assert(operator.valuesOf("number of total state rows").sum == entries && entries > 0)
     assert(shown(watched.again.only) == shown(operator))
+  }
+
+  test("the latencies of calls are live, and no event log has them") {
+    val watched = new Watched
+    val calls = SpecBuilder.asyncIO(spark.range(0, 10, 1, 2).toDF(), classOf[OddFails], "x long") { spec =>
+      spec.put("on_error", "null"): Unit
+    }
+    watched.during {
+      calls.collect()
+      eventually(assert(watched.live.latencies(1L).map(_.total).contains(10L)))
+    }
+    assert(LatencyOfLate.of(watched.only, watched.live).map(_.text).mkString.contains("p99"))
+    assert(LatencyOfLate.of(watched.again.only, new LiveFigures).isEmpty)
+  }
+
+  test("the hottest key is live, of a stream and of a batch, and hidden where errors hide values") {
+    val hot = Seq.fill(6)(Event("a", 1, 1000)) ++ Seq("b", "c").map(Event(_, 1, 1000))
+    def shownBy(run: (() => Unit) => Unit): String = {
+      val watched = new Watched
+      def awaitShown(): Unit = eventually {
+        val found = watched.live.hottestKey(1L, (0 until 100).toSet)
+        assert(found.exists(_._2 == 0.75))
+      }
+      watched.during(run(() => awaitShown()))
+      Hottest.of(watched.only, watched.live).map(_.text).mkString
+    }
+    def stream(shown: () => Unit): Unit = withFolder { folder =>
+      val stream = new Stream(folder)
+      stream.add(hot: _*)
+      stream.running(process(stream.input, Spec())) { query =>
+        query.processAllAvailable()
+        shown()
+      }
+    }
+    def batch(shown: () => Unit): Unit = {
+      process(frame(hot), Spec()).collect()
+      shown()
+    }
+    assert(shownBy(stream(_)) == "'a', about 75 %")
+    assert(shownBy(batch(_)) == "'a', about 75 %")
+    withSettings("spark.pillarbox.errors.showValues" -> "false") {
+      assert(shownBy(batch(_)) == "*********(redacted), about 75 %")
+    }
   }
 
   test("the time to the next timer is the least of all partitions, and none once there is no timer") {
@@ -97,9 +141,11 @@ class OperatorsTabSuite extends AnyFunSuite with KeyedFixture with Eventually {
     }.get
     assert(later.valuesOf(column.metrics.head).toSeq.distinct == Seq(3600000L))
     assert(column.of(later) == "1.0 h")
+    assert(later.valuesOf("number of timers waiting").sum == 2)
     assert(later.valuesOf("time to the next event-time timer").isEmpty)
     val gone = timesWith(1L, fired = 2)
     assert(gone.valuesOf(column.metrics.head).isEmpty && column.of(gone) == "")
+    assert(gone.valuesOf("number of timers waiting").sum == 0)
   }
 
   test("a running task's figures come with heartbeats, and are replaced by those at its end") {
@@ -161,12 +207,31 @@ class OperatorsTabSuite extends AnyFunSuite with KeyedFixture with Eventually {
       spec.put("on_error", "null").put("name", "<b>price</b>"): Unit
     }
     watched.during(calls.collect(): Unit)
-    withPages(watched.store) { read =>
+    withPages(watched.store, watched.live) { read =>
       val page = read("/pillarbox/")
       assert(page.contains("&lt;b&gt;price&lt;/b&gt;") && !page.contains("<b>price"))
       val link = "href=\"[^\"]*(/pillarbox/operator/\\?id=[^\"]*)\"".r.findFirstMatchIn(page).get.group(1)
       assert("<tr>".r.findAllIn(read(link)).size == 2)
       assert(read("/pillarbox/operator/?id=99").contains("no figures of this operator"))
+    }
+  }
+
+  test("a streaming query's line leads to the query's page, where there is one") {
+    val watched = new Watched
+    var run = ""
+    withFolder { folder =>
+      val stream = new Stream(folder)
+      stream.add(Event("a", 1, 1000))
+      watched.during(stream.running(process(stream.input, Spec())) { query =>
+        query.processAllAvailable()
+        run = query.runId.toString
+      })
+    }
+    assert(watched.only.run == run && watched.again.only.run == run)
+    val link = s"/StreamingQuery/statistics/?id=$run"
+    withPages(watched.store, watched.live)(read => assert(!read("/pillarbox/").contains(link)))
+    withPages(watched.store, watched.live, new SparkUITab(_, "StreamingQuery") {}) { read =>
+      assert(read("/pillarbox/").contains(link))
     }
   }
 
@@ -178,6 +243,7 @@ class OperatorsTabSuite extends AnyFunSuite with KeyedFixture with Eventually {
         1L,
         "AsyncIO",
         "name",
+        "",
         "",
         3L,
         1L,
@@ -198,6 +264,7 @@ class OperatorsTabSuite extends AnyFunSuite with KeyedFixture with Eventually {
     operator.kind,
     operator.name,
     operator.query,
+    operator.run,
     operator.execution,
     operator.runs,
     operator.metrics.toSeq,
@@ -208,6 +275,7 @@ class OperatorsTabSuite extends AnyFunSuite with KeyedFixture with Eventually {
   /** The figures of what runs meanwhile, and all of Spark's events of it. */
   private final class Watched {
     val store = new ElementTrackingStore(new InMemoryStore, spark.sparkContext.getConf)
+    def live: LiveFigures = listener.live
     val events = ArrayBuffer.empty[SparkListenerEvent]
     private val listener = new OperatorsListener(store, isLive = true)
 
@@ -227,7 +295,7 @@ class OperatorsTabSuite extends AnyFunSuite with KeyedFixture with Eventually {
 
     def again: Replayed = {
       val replayed = new Replayed
-      events.foreach(replayed.read)
+      events.filter(_.logEvent).foreach(replayed.read)
       replayed
     }
   }
@@ -257,11 +325,16 @@ class OperatorsTabSuite extends AnyFunSuite with KeyedFixture with Eventually {
     all.head
   }
 
-  private def withPages(store: ElementTrackingStore)(body: (String => String) => Unit): Unit = {
+  private def withPages(
+      store: ElementTrackingStore,
+      live: LiveFigures,
+      others: SparkUI => SparkUITab*
+  )(body: (String => String) => Unit): Unit = {
     val sc = spark.sparkContext
     val conf = sc.getConf.set("spark.ui.port", "0")
     val ui = SparkUI.create(None, new AppStatusStore(store), conf, sc.env.securityManager, "tests", "", 0L)
-    new OperatorsTab(store, ui): Unit
+    new OperatorsTab(store, ui, live): Unit
+    others.foreach(other => ui.attachTab(other(ui)))
     ui.bind()
     ui.attachAllHandlers()
     try body(path => Using.resource(Source.fromURL(ui.webUrl + path))(_.mkString))

@@ -37,6 +37,8 @@ object DriverMessages {
   private final val Failed = "failed"
   private final val Report = "report"
   private final val Bill = "bill"
+  private final val Latencies = "latencies"
+  private final val Hottest = "hottest"
   private final val Ended = "ended"
   private final val Settle = "settle"
 
@@ -61,7 +63,9 @@ object DriverMessages {
       served = env
       executors.clear()
       spender.applicationBegins()
-      val endpoint = new DriverEndpoint(env.rpcEnv, listener, lender, spender, failures, watcher, biller)
+      val reports = context.listenerBus.post(_: OperatorReport)
+      val endpoint =
+        new DriverEndpoint(env.rpcEnv, listener, lender, spender, failures, watcher, biller, reports)
       env.rpcEnv.setupEndpoint(Driver, endpoint)
       context.addSparkListener(new SparkListener {
         override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
@@ -161,6 +165,18 @@ object DriverMessages {
    */
   def bill(about: Array[String], amounts: Array[Double], units: Array[String], isDone: Boolean): Unit =
     tell((Bill, about, amounts, units, isDone))
+
+  /**
+   * Reports latencies of calls to the tab in Spark's UI. Any thread.
+   *
+   * @param metric the id of one of the metrics of the operator's node
+   * @param counts of what has come since the last report, see [[CallLatencies]]
+   */
+  def latencies(metric: Long, counts: Array[Long]): Unit = tell((Latencies, metric, counts))
+
+  /** Reports the key with most rows of a partition to the tab in Spark's UI; see [[HottestKey]]. Any thread. */
+  def hottest(metric: Long, partition: Int, key: String, rows: Double, of: Double): Unit =
+    tell((Hottest, metric, partition, key, rows, of))
 
   /** Waits until the driver has read what tasks have told that have ended. On the driver. */
   def settle(): Unit = {
@@ -282,7 +298,8 @@ object DriverMessages {
       spender: Spender,
       failures: Failures,
       watcher: Watcher,
-      biller: Biller
+      biller: Biller,
+      reports: OperatorReport => Unit
   ) extends ThreadSafeRpcEndpoint {
     override def receive: PartialFunction[Any, Unit] = {
       case (Wake, key: String, version: Long) => listener.onWake(key, version)
@@ -296,6 +313,9 @@ object DriverMessages {
         watcher.onReport(progress, operator, figures)
       case (Bill, about: Array[String], amounts: Array[Double], units: Array[String], isDone: Boolean) =>
         biller.onBill(about, amounts, units, isDone)
+      case (Latencies, metric: Long, counts: Array[Long]) => reports(new CallLatencies(metric, counts))
+      case (Hottest, metric: Long, partition: Int, key: String, rows: Double, of: Double) =>
+        reports(new HottestKey(metric, partition, key, rows, of))
       case (Ended, run: String) =>
         failures.ended(run)
         biller.ended(run)

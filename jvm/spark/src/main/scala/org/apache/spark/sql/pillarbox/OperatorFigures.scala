@@ -10,6 +10,7 @@ import org.apache.spark.util.kvstore.KVIndex
  * @param id its number in the application
  * @param kind the name of the plan's node
  * @param query the id of the streaming query; empty for a batch
+ * @param run the id of its last run
  * @param execution the last execution that had the operator, as Spark's UI numbers them
  * @param runs the number of executions; those of a streaming query are its micro-batches
  * @param updated the time of the last change, ms since the epoch
@@ -21,6 +22,7 @@ private[spark] final class OperatorFigures(
     val kind: String,
     val name: String,
     val query: String,
+    val run: String,
     val execution: Long,
     val runs: Long,
     val updated: Long,
@@ -35,11 +37,15 @@ private[spark] final class OperatorFigures(
   def valuesOf(metric: String): Array[Long] =
     partitions.map(_.values(metrics.indexOf(metric))).filter(_ >= 0)
 
+  /** True if it is of a streaming query; those that were stored by earlier versions have no run. */
+  @JsonIgnore
+  def hasRun: Boolean = run != null && run.nonEmpty
+
   def typeOf(metric: String): String = types(metrics.indexOf(metric))
 
   /** The same operator with one partition. */
   def only(one: PartitionFigures): OperatorFigures =
-    new OperatorFigures(id, kind, name, query, execution, runs, updated, metrics, types, Array(one))
+    new OperatorFigures(id, kind, name, query, run, execution, runs, updated, metrics, types, Array(one))
 }
 
 /** @param values one for each metric of the operator; negative where there is none */

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.pillarbox
 
+import java.util.{LinkedHashMap => JLinkedHashMap, Map => JMap}
+
 import scala.collection.mutable
 
 import org.apache.spark.scheduler._
@@ -29,6 +31,14 @@ private[spark] final class OperatorsListener(store: ElementTrackingStore, isLive
   private val operators = mutable.LinkedHashMap.empty[String, Operator]
   private var created = 0L
 
+  /** The nodes of late by all their metrics, also when their execution has ended: reports may be late. */
+  private val reporters = new JLinkedHashMap[Long, Node] {
+    override def removeEldestEntry(eldest: JMap.Entry[Long, Node]): Boolean = size > MostReporters
+  }
+
+  /** The part of the figures that is not stored. */
+  val live = new LiveFigures
+
   store.onFlush(flush())
 
   /** Writes all figures to the store. */
@@ -38,6 +48,10 @@ private[spark] final class OperatorsListener(store: ElementTrackingStore, isLive
     case start: SparkListenerSQLExecutionStart => planned(start.executionId, start.sparkPlanInfo)
     case update: SparkListenerSQLAdaptiveExecutionUpdate => planned(update.executionId, update.sparkPlanInfo)
     case end: SparkListenerSQLExecutionEnd => ended(end.executionId)
+    case report: OperatorReport =>
+      Option(reporters.get(report.metric)).foreach { node =>
+        live.take(operators.getOrElse(node.key, operatorOf(node)).id, report)
+      }
     case _ => ()
   }
 
@@ -61,6 +75,7 @@ private[spark] final class OperatorsListener(store: ElementTrackingStore, isLive
       execution <- executions.get(number.toLong) if execution.owner == null
     } {
       execution.query = Option(properties.getProperty(QueryId)).getOrElse("")
+      if (execution.query.nonEmpty) execution.run = Option(properties.getProperty(JobGroup)).getOrElse("")
       execution.owner = if (execution.query.isEmpty) s"execution $number" else execution.query
       track(execution)
     }
@@ -76,6 +91,7 @@ private[spark] final class OperatorsListener(store: ElementTrackingStore, isLive
       val tracked = Node(s"${execution.owner}, $label $place", node, execution)
       node.metrics.filterNot(metric => metrics.contains(metric.accumulatorId)).foreach { metric =>
         metrics(metric.accumulatorId) = Metric(tracked, metric.name, metric.metricType)
+        if (isLive) reporters.put(metric.accumulatorId, tracked)
       }
     }
   }
@@ -94,13 +110,18 @@ private[spark] final class OperatorsListener(store: ElementTrackingStore, isLive
   override def onTaskEnd(end: SparkListenerTaskEnd): Unit = {
     val task = end.taskInfo
     if (partitions.remove(task.taskId).isDefined) operators.values.foreach(_.running -= task.taskId)
-    if (task.successful)
-      changed(task.accumulables.toSeq)((operator, place, value) =>
-        operator.hasEnded(partitionOf(task), place, value)
-      )
+    if (task.successful) {
+      val partition = partitionOf(task)
+      changed(task.accumulables.toSeq, _.levelsAreZero(partition)) { (operator, place, value) =>
+        operator.hasEnded(partition, place, value)
+      }
+    }
   }
 
-  private def changed(values: Seq[AccumulableInfo])(use: (Operator, Int, Long) => Unit): Unit =
+  /** Calls `first` with each operator that the values are of, before its values are used. */
+  private def changed(values: Seq[AccumulableInfo], first: Operator => Unit = _ => ())(
+      use: (Operator, Int, Long) => Unit
+  ): Unit =
     if (metrics.nonEmpty) {
       val touched = mutable.LinkedHashSet.empty[Operator]
       for {
@@ -109,8 +130,8 @@ private[spark] final class OperatorsListener(store: ElementTrackingStore, isLive
         value <- info.update.map(numberOf) if value >= 0
       } {
         val operator = operatorOf(metric.node)
+        if (touched.add(operator)) first(operator)
         use(operator, operator.placeOf(metric.name, metric.kind), value)
-        touched += operator
       }
       touched.foreach(operator => if (isLive && operator.isDue) write(operator))
     }
@@ -126,6 +147,7 @@ private[spark] final class OperatorsListener(store: ElementTrackingStore, isLive
     operators(node.key) = operator
     if (operator.execution != node.execution.number) {
       operator.execution = node.execution.number
+      operator.run = node.execution.run
       operator.runs += 1
       operator.forgetTimers()
     }
@@ -149,6 +171,7 @@ private[spark] final class OperatorsListener(store: ElementTrackingStore, isLive
       operators -= key
       size -= oldest.size
       store.delete(classOf[OperatorFigures], oldest.id)
+      live.forget(oldest.id)
     }
   }
 
@@ -166,8 +189,12 @@ private object OperatorsListener {
 
   private val ExecutionIds = Seq("spark.sql.execution.id", "spark.sql.execution.root.id")
   private val QueryId = "sql.streaming.queryId"
+
+  /** Of a job of a streaming query it is the id of the query's run. */
+  private val JobGroup = "spark.jobGroup.id"
   private val MostOperators = 200
   private val MostPartitions = 100000
+  private val MostReporters = 20000
   private val PeriodMs = 1000L
 
   /** The metrics of which the last value counts, not the sum over micro-batches. */
@@ -177,6 +204,7 @@ private object OperatorsListener {
     "number of total state rows",
     "memory used by state",
     "bytes of state in local files",
+    "number of timers waiting",
     "number of calls in flight at the end of the micro-batch",
     "number of rows carried into the next micro-batch",
     "number of results that the next micro-batch emits",
@@ -189,6 +217,7 @@ private object OperatorsListener {
   private final class Execution(val number: Long) {
     var nodes: Seq[SparkPlanInfo] = Nil
     var query = ""
+    var run = ""
     var owner: String = _
   }
 
@@ -203,6 +232,7 @@ private object OperatorsListener {
     /** The partition and the values so far of each task that runs. */
     val running = mutable.HashMap.empty[Long, (Int, Array[Long])]
     var execution: Long = -1L
+    var run = ""
     var runs = 0L
     var updated = 0L
 
@@ -236,6 +266,12 @@ private object OperatorsListener {
       values <- ended.values if place < values.length
     } values(place) = -1L
 
+    /** Spark tells no metric of a task that is zero. */
+    def levelsAreZero(partition: Int): Unit = for {
+      values <- ended.get(partition)
+      place <- values.indices if Levels(metrics(place)._1) && values(place) > 0
+    } values(place) = 0L
+
     private def isLevel(place: Int): Boolean = {
       val (name, kind) = metrics(place)
       kind == "average" || Levels(name) || Timers(name)
@@ -263,6 +299,7 @@ private object OperatorsListener {
         kind,
         name,
         query,
+        run,
         execution,
         runs,
         updated,

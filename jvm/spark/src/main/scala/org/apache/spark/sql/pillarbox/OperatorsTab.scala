@@ -8,7 +8,6 @@ import jakarta.servlet.http.HttpServletRequest
 import org.apache.spark.scheduler.SparkListener
 import org.apache.spark.status.{AppHistoryServerPlugin, ElementTrackingStore}
 import org.apache.spark.ui.{SparkUI, SparkUITab, UIUtils, WebUIPage}
-import org.apache.spark.util.Utils
 import org.apache.spark.util.kvstore.KVStore
 import org.apache.spark.{SparkConf, SparkContext}
 import org.slf4j.LoggerFactory
@@ -20,13 +19,18 @@ import org.slf4j.LoggerFactory
  * The tab of the library in Spark's UI: a line for each operator, and behind its name one for each partition.
  * Threads of the web server read the store.
  */
-private[spark] final class OperatorsTab(store: KVStore, ui: SparkUI) extends SparkUITab(ui, "pillarbox") {
-  attachPage(new OperatorsPage(this, store))
-  attachPage(new PartitionsPage(this, store))
+private[spark] final class OperatorsTab(store: KVStore, ui: SparkUI, live: LiveFigures)
+    extends SparkUITab(ui, "pillarbox") {
+  attachPage(new OperatorsPage(this, store, live))
+  attachPage(new PartitionsPage(this, store, live))
   ui.attachTab(this)
+
+  /** True if the UI has pages of streaming queries. */
+  def hasStreaming: Boolean = ui.getTabs.exists(_.prefix == OperatorsTab.Streaming)
 }
 
 object OperatorsTab {
+  private[pillarbox] final val Streaming = "StreamingQuery"
 
   private val log = LoggerFactory.getLogger("io.pillarbox.OperatorsTab")
   @volatile private var works = true
@@ -48,8 +52,9 @@ object OperatorsTab {
     ui.synchronized {
       if (!ui.getTabs.exists(_.isInstanceOf[OperatorsTab])) {
         val store = sc.statusStore.store.asInstanceOf[ElementTrackingStore]
-        sc.listenerBus.addToStatusQueue(new OperatorsListener(store, isLive = true))
-        new OperatorsTab(store, ui): Unit
+        val listener = new OperatorsListener(store, isLive = true)
+        sc.listenerBus.addToStatusQueue(listener)
+        new OperatorsTab(store, ui, listener.live): Unit
       }
     }
   }
@@ -63,16 +68,18 @@ private[spark] final class OperatorsHistoryPlugin extends AppHistoryServerPlugin
 
   override def setupUI(ui: SparkUI): Unit = {
     val store = ui.store.store
-    if (store.count(classOf[OperatorFigures]) > 0) new OperatorsTab(store, ui): Unit
+    if (store.count(classOf[OperatorFigures]) > 0) new OperatorsTab(store, ui, new LiveFigures): Unit
   }
 }
 
-private final class OperatorsPage(tab: OperatorsTab, store: KVStore) extends WebUIPage("") {
+private final class OperatorsPage(tab: OperatorsTab, store: KVStore, live: LiveFigures)
+    extends WebUIPage("") {
 
   override def render(request: HttpServletRequest): Seq[Node] = {
     val operators = store.view(classOf[OperatorFigures]).index("updated").reverse.asScala.toSeq
-    def table(title: String, kinds: Set[String], columns: Seq[Column]): Seq[Node] = {
+    def table(title: String, kinds: Set[String], all: Seq[Column]): Seq[Node] = {
       val own = operators.filter(operator => kinds(operator.kind))
+      val columns = all.filter(column => own.exists(column.has(_, live)))
       if (own.isEmpty) Nil
       else
         <h4>{title}</h4> ++ UIUtils.listingTable(
@@ -88,121 +95,44 @@ private final class OperatorsPage(tab: OperatorsTab, store: KVStore) extends Web
 
   private def row(request: HttpServletRequest, columns: Seq[Column])(operator: OperatorFigures): Seq[Node] = {
     def link(path: String) = UIUtils.prependBaseUri(request, tab.basePath, path)
+    val query = operator.query.take(8)
     <tr>
       <td><a href={link(s"/pillarbox/operator/?id=${operator.id}")}>{operator.name}</a></td>
-      <td title={operator.query}>{operator.query.take(8)}</td>
+      <td title={operator.query}>{
+      if (operator.hasRun && tab.hasStreaming)
+        <a href={link(s"/${OperatorsTab.Streaming}/statistics/?id=${operator.run}")}>{query}</a>
+      else query
+    }</td>
       <td><a href={link(s"/SQL/execution/?id=${operator.execution}")}>{operator.execution.toString}</a></td>
       <td>{operator.runs.toString}</td>
-      {columns.map(column => <td>{column.of(operator)}</td>)}
+      {columns.map(column => <td>{column.of(operator, live)}</td>)}
     </tr>
   }
 }
 
-private final class PartitionsPage(tab: OperatorsTab, store: KVStore) extends WebUIPage("operator") {
+private final class PartitionsPage(tab: OperatorsTab, store: KVStore, live: LiveFigures)
+    extends WebUIPage("operator") {
 
   override def render(request: HttpServletRequest): Seq[Node] = {
     val id = request.getParameter("id")
     val found = store.view(classOf[OperatorFigures]).asScala.find(_.id.toString == id)
-    val content = found.fold[Seq[Node]](<p>There are no figures of this operator any more.</p>)(table)
+    val content = found.fold[Seq[Node]](<p>There are no figures of this operator any more.</p>) { operator =>
+      live.latencies(operator.id).toSeq.flatMap(LatencyPicture.large) ++ table(operator)
+    }
     UIUtils.headerSparkPage(request, found.fold("Operator")(_.name), content, tab)
   }
 
   private def table(operator: OperatorFigures): Seq[Node] = {
+    val all = if (OperatorsListener.Calls(operator.kind)) Column.OfCalls else Column.OfKeyed
+    val lines = operator.partitions.map(one => one.partition -> operator.only(one))
     val columns =
-      if (OperatorsListener.Calls(operator.kind)) Column.OfCalls else Column.OfKeyed
-    UIUtils.listingTable[PartitionFigures](
+      all.filter(column => column.isOfPartitions && lines.exists(line => column.has(line._2, live)))
+    UIUtils.listingTable[(Int, OperatorFigures)](
       "Partition" +: columns.map(_.title),
-      { partition =>
-        val one = operator.only(partition)
-        <tr><td>{partition.partition.toString}</td>{columns.map(column => <td>{column.of(one)}</td>)}</tr>
+      { case (partition, one) =>
+        <tr><td>{partition.toString}</td>{columns.map(column => <td>{column.of(one, live)}</td>)}</tr>
       },
-      operator.partitions
+      lines
     )
   }
-}
-
-/** A column of both tables. */
-private sealed trait Column {
-  def title: String
-  def of(operator: OperatorFigures): String
-}
-
-/** What calls have used, of each unit that they report: the metrics whose name is the unit and "used". */
-private object Used extends Column {
-  override val title = "Used"
-
-  override def of(operator: OperatorFigures): String =
-    operator.metrics
-      .filter(_.endsWith(Suffix))
-      .sorted
-      .map(metric => f"${operator.valuesOf(metric).sum}%,d ${metric.stripSuffix(Suffix)}")
-      .mkString(", ")
-
-  private val Suffix = " used"
-}
-
-/** A column of the first of these metrics that the operator has. */
-private final case class Figure(title: String, metrics: String*) extends Column {
-
-  /** The figure over the partitions: their sum, or their mean or most where the metric is an average. */
-  override def of(operator: OperatorFigures): String =
-    metrics.find(operator.metrics.contains(_)).fold("") { metric =>
-      val values = operator.valuesOf(metric)
-      operator.typeOf(metric) match {
-        case "average" if values.isEmpty => ""
-        case "average" if Figure.Most(metric) => f"${values.foldLeft(0L)(math.max) / 10}%,d"
-        case "average" => f"${values.sum / 10.0 / values.length}%.1f"
-        case "timing" if OperatorsListener.Timers(metric) =>
-          values.minOption.fold("")(UIUtils.formatDuration(_))
-        case "timing" => UIUtils.formatDuration(values.sum)
-        case "nsTiming" => UIUtils.formatDuration(values.sum / 1000000L)
-        case "size" => Utils.bytesToString(values.sum)
-        case _ => f"${values.sum}%,d"
-      }
-    }
-}
-
-private object Figure {
-
-  /** Of these averages the largest is shown. */
-  private val Most = Set("calls in flight, most in a task", "oldest call in flight (ms)")
-}
-
-private object Column {
-  private val Rows = Figure("Rows out", "number of output rows")
-
-  val OfCalls: Seq[Column] = Seq(
-    Rows,
-    Figure("Calls", "calls"),
-    Figure("Retries", "retries"),
-    Figure("Timeouts", "timeouts"),
-    Figure("Errors", "errors"),
-    Figure("Rate-limited", "rate-limited", "number of calls that the service refused"),
-    Figure("Shared", "shared", "number of rows that shared the call of another"),
-    Figure("From the journal", "answers from the journal", "number of answers from the journal"),
-    Used,
-    Figure("In flight", "calls in flight", "number of calls in flight at the end of the micro-batch"),
-    Figure("Waiting", "calls waiting"),
-    Figure("Most in flight in a task", "calls in flight, most in a task"),
-    Figure("Oldest call (ms)", "oldest call in flight (ms)"),
-    Figure("Latency mean (ms)", "call latency mean (ms)"),
-    Figure("Latency p99 (ms)", "call latency p99 (ms)"),
-    Figure("Waited for capacity", "time waiting for capacity"),
-    Figure("Waited for limits", "time waiting for limits")
-  )
-
-  val OfKeyed: Seq[Column] = Seq(
-    Rows,
-    Figure("Entries in the state", "number of total state rows"),
-    Figure("Written", "number of updated state rows"),
-    Figure("Late rows dropped", "number of rows which are dropped by watermark"),
-    Figure("Event timers fired", "number of event-time timers fired"),
-    Figure("Processing timers fired", "number of processing-time timers fired"),
-    Figure("Next event timer after", "time to the next event-time timer"),
-    Figure("Next processing timer after", "time to the next processing-time timer"),
-    Figure("Time in Python", "time to run Python workers"),
-    Figure("Time to commit", "time to commit changes"),
-    Figure("Bytes committed", "bytes written by commits"),
-    Figure("Bytes on disk", "bytes of state in local files")
-  )
 }

@@ -1,0 +1,65 @@
+package io.pillarbox.spark.state
+
+import java.util.SplittableRandom
+
+import io.pillarbox.operator.SpaceSaving
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+
+/**
+ * Finds the key with most rows of a partition, from a sample of its rows: the first are all in it, and later
+ * one in 512. The weight of a row halves each minute. Mailbox thread only.
+ */
+private[pillarbox] final class HotKeys {
+  import HotKeys._
+
+  private val sketch = new SpaceSaving[UnsafeRow](Counters, _.copy())
+  private val random = new SplittableRandom
+  private var gap = 1
+  private var left = 1
+  private var halvedNanos = System.nanoTime
+  private var reportedNanos = 0L
+  private var hasReported = false
+
+  /** Counts a row; true if its key belongs to the sample, and [[add]] is to follow. */
+  def isNext: Boolean = {
+    left -= 1
+    left == 0
+  }
+
+  /** Adds the key of the row, for it and those before it that were left out. */
+  def add(key: UnsafeRow): Unit = {
+    sketch.add(key, gap.toDouble)
+    // So no row of the sample weighs more than about a 128th of all.
+    val mean = math.min(LongestGap, 1 + sketch.total / FirstRows).toInt
+    gap = 1 + random.nextInt(2 * mean - 1)
+    left = gap
+  }
+
+  /** True, and a report is to follow, if there was none for so long. */
+  def isReportDue(periodNanos: Long): Boolean = {
+    val now = System.nanoTime
+    while (now - halvedNanos >= HalfLifeNanos) {
+      sketch.halve()
+      halvedNanos += HalfLifeNanos
+    }
+    val isDue = !hasReported || now - reportedNanos >= periodNanos
+    if (isDue) {
+      reportedNanos = now
+      hasReported = true
+    }
+    isDue
+  }
+
+  /** The key with most rows and the number of these, if any row was counted. */
+  def hottest: Option[(UnsafeRow, Double)] = sketch.heaviest
+
+  /** The number of rows of all keys. */
+  def rows: Double = sketch.total
+}
+
+private object HotKeys {
+  private final val Counters = 64
+  private final val FirstRows = 128
+  private final val LongestGap = 512
+  private final val HalfLifeNanos = 60L * 1000 * 1000 * 1000
+}
