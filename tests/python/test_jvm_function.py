@@ -312,7 +312,11 @@ def calls_java(spark):  # type: ignore[no-untyped-def]
         more["retry"] = pb.Retry(2, backoff="1ms")
         return [list(row) for row in rows.transform(pb.async_io, function, **more).collect()]
 
+    def size(row):
+        return None if row.id == 3 else 1
+
     told_by_java = pb.JvmFunction("com.acme.Told")
+    tokens = pb.Limit(per_second=1000, unit="tokens", estimate=size)
     by_key = {"call_key": "id", "share_calls": True}
     ways = ("constructor", "open", "process", "wrapped", "timer", "result", "null row")
     ways += ("missing class",)
@@ -339,6 +343,7 @@ def calls_java(spark):  # type: ignore[no-untyped-def]
         },
         "ids of places": [ids(told_by_java), ids(told)],
         "ids of keys": [ids(told_by_java, **by_key), ids(told, **by_key)],
+        "estimated": ids(told_by_java, limit=tokens, on_error="column"),
         "name of a keyed operator": pb.process_keyed(
             rows.limit(1),
             pb.JvmFunction("com.acme.KeyedTold"),
@@ -386,6 +391,11 @@ def answers(spark: SparkSession, users_jar: Path) -> Any:
 def test_a_java_class_answers_on_threads_of_its_own_with_options_and_retries(answers: Any) -> None:
     pieces = [[i, i * 1.5, f"piece {n}"] for i in range(40) for n in range(i % 4)]
     assert answers["rows"] == pieces
+
+
+def test_a_function_in_python_estimates_what_its_calls_use(answers: Any) -> None:
+    errors = {row[0]: row[-1] and row[-1][0] for row in answers["estimated"]}
+    assert errors == {n: "ESTIMATE_FUNCTION_FAILED" if n == 3 else None for n in range(40)}
 
 
 def test_only_exceptions_of_the_named_classes_are_retried(answers: Any) -> None:
