@@ -28,6 +28,8 @@ from local_cluster import cluster_environment, executor_logs
 
 APP = Path(__file__).with_name("overshoot_app.py")
 EXECUTORS = 3
+#: The number of the app's rows that use many tokens, which come first.
+MANY = 480
 #: Seconds after the first call at which an executor is killed.
 KILLS_AT = (70, 100, 160, 190)
 
@@ -57,12 +59,15 @@ class Run:
         ends = np.searchsorted(self.times, at, side="right")
         return sums[ends] - sums[np.searchsorted(self.times, at - WINDOW_S, side="right")]
 
-    @property
-    def used(self) -> float:
-        """Of the limit that is nearer, on average over the minutes that lie within the run."""
-        at = np.arange(WINDOW_S, self.times[-1])
-        shares = [self.of_last_minute(at, kind) / self.most(kind) for kind in (True, False)]
-        return float(np.maximum(*shares).mean())
+    def used(self, is_calls: bool) -> float:
+        """Of the limit that is nearer, on average over the minutes that have rows of one kind
+        alone: the tokens' for those of many, the calls' for those of few."""
+        has_few = np.array([call >= MANY for _, call, _, _ in self.calls])
+        if is_calls:
+            at = np.arange(self.times[~has_few][-1] + WINDOW_S, self.times[-1])
+        else:
+            at = np.arange(WINDOW_S, self.times[has_few][0])
+        return float((self.of_last_minute(at, is_calls) / self.most(is_calls)).mean())
 
     @property
     def repeated(self) -> int:
@@ -127,17 +132,19 @@ def ancestors(process: int, parents: dict[int, int]) -> list[int]:
 def told(run: Run) -> str:
     lines = [
         "## While executors are killed\n",
-        "| | limit a minute | most in any minute, of the limit | refused (429) |",
+        "| | limit a minute | most in any minute, of the limit | used, of the limit |",
         "|---|--:|--:|--:|",
     ]
     refused = sum(status == 429 for *_, status in run.calls)
     for name, is_calls in (("calls", True), ("tokens", False)):
         most = most_in_a_minute(run.calls, None if is_calls else 2) / run.most(is_calls)
-        lines.append(f"| {name} | {run.most(is_calls):,} | {most:.1%} | {refused:,} |")
+        shares = f"{most:.1%} | {run.used(is_calls):.1%}"
+        lines.append(f"| {name} | {run.most(is_calls):,} | {shares} |")
     text = (
-        f"{len(run.kills)} executors were killed and replaced. Of the limit that is nearer, the "
-        f"tokens' at first and then the calls', {run.used:.1%} are used in a minute on average. "
-        f"{run.repeated:,} calls were in flight at a kill and made again."
+        f"The service refused {refused:,} calls (429). {len(run.kills)} executors were killed and "
+        f"replaced; {run.repeated:,} calls were in flight at a kill and made again. The tokens' "
+        "limit is the nearer one for the first rows, the calls' for the others; what is used is "
+        "told of minutes that have one kind of rows."
     )
     picture = "![Calls and tokens a second beside their limits, with the kills](limits.png)"
     return "\n".join([*lines, "", text, "", picture])

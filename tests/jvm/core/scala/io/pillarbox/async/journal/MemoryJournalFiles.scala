@@ -29,7 +29,7 @@ final class MemoryJournalFiles(persists: Boolean) extends JournalFiles {
   /** What is done when a file is renamed, before and after. */
   var onRename, onRenamed: () => Unit = () => ()
 
-  /** False if a list says of all files that they are empty, as HDFS does of those that are being written. */
+  /** False if a list tells the length of the header of all files, as HDFS does of those that are being written. */
   var tellsLengths = true
 
   /** What is done once when files have been listed, before one is opened, before one is created. */
@@ -48,7 +48,11 @@ final class MemoryJournalFiles(persists: Boolean) extends JournalFiles {
 
   override def list(): Seq[JournalFile] = {
     val found = synchronized(files.iterator.map { case (name, content) =>
-      JournalFile(name, if (tellsLengths) content.bytes.length.toLong else 0L, content.writtenMs)
+      JournalFile(
+        name,
+        if (tellsLengths) content.bytes.length.toLong else SegmentFormat.HeaderSize.toLong,
+        content.writtenMs
+      )
     }.toList)
     onListed.run()
     found

@@ -90,10 +90,13 @@ private[journal] final class Journal(
     isWhole
   }
 
-  /** True if it may have records that were not read. HDFS tells no length of what is being written. */
+  /**
+   * True if it may have records that were not read. Of what is being written a list of HDFS tells the length
+   * at the first flush, which is the header's.
+   */
   private def isNew(file: JournalFile): Boolean = {
     val segment = segmentOf(file.name)
-    !segment.isOwn && (file.length == 0 || segment.readTo != file.length)
+    !segment.isOwn && (segment.readTo <= SegmentFormat.HeaderSize || segment.readTo != file.length)
   }
 
   private def delete(file: JournalFile): Unit =
