@@ -29,7 +29,7 @@ PYTHONPATH = [str(DAEMON.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
 os.environ["PYTHONPATH"] = os.pathsep.join(PYTHONPATH)
 
 # Shared with the JVM's tests.
-FILES = Path(__file__).parents[1] / "jvm/spark/java/io/pillarbox/files/LocalFilesInProcess.java"
+FILES = Path(__file__).parents[1] / "jvm/spark/java/io/pillarbox/files"
 
 
 # The modules that take longest come first, the longest of them at the front: so that both processes
@@ -152,6 +152,7 @@ CONNECT = SMOKE | {
 LINES = CONNECT | {
     "test_async_functions_spark",
     "test_real_time_spark",
+    "test_real_time_keyed_spark",
     "test_carry_over_spark",
     "test_checkpoints_spark",
     "test_configure_spark",
@@ -222,9 +223,8 @@ def deselect(
 def spark(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SparkSession]:
-    files = compiled(
-        tmp_path_factory.mktemp("files"), "files.jar", {"LocalFilesInProcess": FILES.read_text()}
-    )
+    sources = {file.stem: file.read_text() for file in FILES.glob("*.java")}
+    files = compiled(tmp_path_factory.mktemp("files"), "files.jar", sources)
     builder = pb.configure(
         started(request.config.getoption("--session"))
         .appName("pillarbox tests")
