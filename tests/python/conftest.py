@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import warnings
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.java_gateway import JavaPackage, JVMView
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -23,13 +26,18 @@ os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executa
 
 os.environ["JDK_JAVA_OPTIONS"] = java_options(Path(sys.prefix))
 
+# What a name in the JVM is, package or class, py4j asks at each use, and the JVM looks for it in
+# all jars: an eighth of its time.
+for named in (JVMView, JavaPackage):
+    named.__getattr__ = functools.cache(named.__getattr__)
+
 # Where workers of the session find the module of their daemon.
 DAEMON = Path(__file__).parent / "daemon/preloading_daemon.py"
 PYTHONPATH = [str(DAEMON.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
 os.environ["PYTHONPATH"] = os.pathsep.join(PYTHONPATH)
 
 # Shared with the JVM's tests.
-FILES = Path(__file__).parents[1] / "jvm/spark/java/io/pillarbox/files/LocalFilesInProcess.java"
+FILES = Path(__file__).parents[1] / "jvm/spark/java/io/pillarbox/files"
 
 
 # The modules that take longest come first, the longest of them at the front: so that both processes
@@ -97,9 +105,10 @@ STARTING = {
 }
 
 
-# Of a test that starts Spark and has several cases, `make test` runs the first and the last, which
-# are opposite corners of its parameters; the others are whole. In these modules all cases run,
-# since they have no job of their own, or are the pages of the docs.
+# Of a test that starts Spark and has several cases, `make test` runs one for each engine: the
+# first or the last, which are opposite corners of its parameters, as the test's name falls; the
+# others are whole. In these modules all cases run, since they have no job of their own, or are the
+# pages of the docs.
 CHEAP = {
     "test_api",
     "test_async_io",
@@ -152,6 +161,7 @@ CONNECT = SMOKE | {
 LINES = CONNECT | {
     "test_async_functions_spark",
     "test_real_time_spark",
+    "test_real_time_keyed_spark",
     "test_carry_over_spark",
     "test_checkpoints_spark",
     "test_configure_spark",
@@ -164,8 +174,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         deselect(config, items, lambda item: not runs_on_connect(item))
     places = {module: place for place, module in enumerate(LONG)}
     items.sort(key=lambda item: places.get(item.path.stem, len(places)))
-    for cases in cases_by_test(items).values():
-        for item in cases[1:-1]:
+    for (_, test), cases in cases_by_test(items).items():
+        for item in others(test, cases):
             item.add_marker(pytest.mark.whole)
     for item in items:
         if not starts_spark(item):
@@ -198,6 +208,16 @@ def cases_by_test(items: list[pytest.Item]) -> dict[tuple[str, str], list[pytest
     return tests
 
 
+def others(test: str, cases: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """The cases but the first, or but the last, of each engine."""
+    engines = set()
+    for item in cases if zlib.crc32(test.encode()) % 2 else reversed(cases):
+        engine = getattr(getattr(item, "callspec", None), "params", {}).get("engine")
+        if engine in engines:
+            yield item
+        engines.add(engine)
+
+
 def has_session(item: pytest.Item) -> bool:
     return "spark" in getattr(item, "fixturenames", ())
 
@@ -222,9 +242,8 @@ def deselect(
 def spark(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SparkSession]:
-    files = compiled(
-        tmp_path_factory.mktemp("files"), "files.jar", {"LocalFilesInProcess": FILES.read_text()}
-    )
+    sources = {file.stem: file.read_text() for file in FILES.glob("*.java")}
+    files = compiled(tmp_path_factory.mktemp("files"), "files.jar", sources)
     builder = pb.configure(
         started(request.config.getoption("--session"))
         .appName("pillarbox tests")

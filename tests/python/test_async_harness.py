@@ -336,3 +336,14 @@ def test_what_is_no_function_of_python_is_refused(function, problem, named):
 
 def test_carry_over_has_no_effect_as_on_a_batch():
     assert AsyncHarness(call, **X, carry_over=True).run(ROWS[:1]) == [Row(x=1, y=1)]
+
+
+def test_a_deadline_that_comes_in_a_pause_names_the_attempt_that_the_pause_ended():
+    async def paused(row):
+        raise pb.RetryAfter(100, all=True)
+
+    limit = pb.Limit(concurrency=1)
+    harness = AsyncHarness(paused, **X, limit=limit, timeout="5s", on_error="column")
+    (row,) = harness.run(ROWS[:1])
+    assert (row.error.kind, row.error.attempts) == ("TIMEOUT", 1)
+    assert "since the first attempt, in attempt 1. Raise" in row.error.message

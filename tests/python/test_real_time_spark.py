@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import pillarbox as pb
 from pillarbox._base.spark_versions import installed
+from real_time import Memory
 from spark_support import by_value, eventually, own_pool, threads_are_gone
 
 by_value(__name__)
@@ -20,25 +21,6 @@ pytestmark = pytest.mark.classic
 
 
 of_spark_41 = pytest.mark.skipif(installed() == "4.0", reason="Spark 4.1 brought the mode")
-
-
-class Memory:
-    """Spark's source for tests of real-time mode; one partition of strings."""
-
-    def __init__(self, spark: SparkSession) -> None:
-        jvm: Any = spark._jvm
-        sql = jvm.org.apache.spark.sql
-        clocks = getattr(sql.execution.datasources.v2, "LowLatencyClock$")
-        clock = getattr(clocks, "MODULE$").getClock()
-        self._lists = jvm.java.util.List
-        self._scala = jvm.scala.jdk.javaapi.CollectionConverters
-        self._stream = sql.execution.streaming.sources.LowLatencyMemoryStream(
-            0, spark._jsparkSession, 1, clock, sql.Encoders.STRING()
-        )
-        self.rows = DataFrame(self._stream.toDF(), spark)
-
-    def add(self, *values: object) -> None:
-        self._stream.addData(self._scala.asScala(self._lists.of(*map(str, values))))
 
 
 class Output:
@@ -145,12 +127,16 @@ def test_keyed_functions_and_calls_in_expressions_are_refused_with_our_words(
             yield (row.value,)
 
     keyed = pb.process_keyed(memory.rows, Count(), by="value", returns="value string")
+    # Spark 4.3 has operators with state in this mode, and a list of names that ours can't be in.
+    refusal = (
+        r"REAL_TIME_ALLOWLIST" if installed() == "4.3" else r"REAL_TIME_KEYED.*Spark 4\.[12] runs"
+    )
     query, output = started(keyed, tmp_path)
-    with pytest.raises(StreamingQueryException, match=r"REAL_TIME_KEYED.*real-time"):
+    with pytest.raises(StreamingQueryException, match=refusal):
         query.awaitTermination(60)
     scanned = memory.rows.transform(pb.scan, by="value", state={"n": ("0L", "n + 1")})
     query, output = started(scanned, tmp_path / "scan")
-    with pytest.raises(StreamingQueryException, match=r"REAL_TIME_KEYED.*real-time"):
+    with pytest.raises(StreamingQueryException, match=refusal):
         query.awaitTermination(60)
     assert output.lines() == []
 

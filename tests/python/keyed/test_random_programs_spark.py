@@ -348,7 +348,8 @@ def test_a_program_by_the_clock_sees_what_the_model_holds(
     check_rows(told, batches, [ttl], Cleaned)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.whole) for n in (1, 2))])
+@pytest.mark.whole
+@pytest.mark.parametrize("seed", range(3))
 def test_a_program_whose_ttl_changes_at_each_restart_sees_what_the_model_holds(
     spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:

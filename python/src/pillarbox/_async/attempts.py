@@ -265,7 +265,8 @@ class Attempts(ABC, Generic[E]):
         message = (
             "The call was not answered within its total timeout: "
             f"{self._ms_since(element.started)} ms since the first attempt, in attempt "
-            f"{element.attempt}. Raise the timeout, or look at why the service is slow."
+            f"{element.attempt or element.attempts}. "
+            "Raise the timeout, or look at why the service is slow."
         )
         self._end_back_off(element)
         self._fail(element, timed_out(message))

@@ -126,7 +126,7 @@ class ClassicDoor(Door):
     def _bridge(self) -> Any:
         """Return the JVM's PythonBridge, or None where the class can't be loaded."""
         jvm = self._spark.sparkContext._jvm
-        return None if _bridge_class(jvm) is None else jvm.io.pillarbox.spark.PythonBridge
+        return None if _bridge_class(jvm) is None else getattr(jvm, _BRIDGE)
 
 
 def is_running() -> bool:

@@ -17,7 +17,7 @@ import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
  */
 class AttemptModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   override implicit val generatorDrivenConfig: PropertyCheckConfiguration =
-    PropertyCheckConfiguration(minSuccessful = 300)
+    PropertyCheckConfiguration(minSuccessful = 100)
 
   private val attemptMs = 30L
   private val maxAttempts = 4

@@ -64,7 +64,7 @@ class FlinkDifferentialSuite
   )
 
   for ((name, queues) <- stores)
-    random(s"without TTL, $name: the same firings and values as Flink", 25, 150) { scripts =>
+    random(s"without TTL, $name: the same firings and values as Flink", 8, 150) { scripts =>
       forAll(Script.steps, minSuccessful(scripts))(steps =>
         compare(steps, new OurSide(None, queues), new FlinkSide(None))
       )
@@ -91,14 +91,14 @@ class FlinkDifferentialSuite
   )
 
   for (update <- Seq[Update](Update.ON_CREATE_AND_WRITE, Update.ON_READ_AND_WRITE)) {
-    random(s"with TTL, $update: the same firings and values as Flink", 25, 150) { scripts =>
+    random(s"with TTL, $update: the same firings and values as Flink", 8, 150) { scripts =>
       val (ours, flink) = configs(update, Visibility.NEVER_RETURN_EXPIRED)
       forAll(Script.steps, minSuccessful(scripts)) { steps =>
         compare(steps, new OurSide(Some(ours)), new FlinkSide(Some(flink)))
       }
     }
 
-    random(s"with TTL, $update, expired values shown once: the same as Flink, lists apart", 25, 150) {
+    random(s"with TTL, $update, expired values shown once: the same as Flink, lists apart", 8, 150) {
       scripts =>
         val (ours, flink) = configs(update, Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP)
         forAll(Script.stepsWithoutListReads, minSuccessful(scripts)) { steps =>
@@ -108,7 +108,7 @@ class FlinkDifferentialSuite
   }
 
   for ((name, ttl) <- Seq("without TTL" -> false, "with TTL" -> true))
-    random(s"state in RocksDB, $name: the same firings and values as Flink", 5, 25) { scripts =>
+    random(s"state in RocksDB, $name: the same firings and values as Flink", 3, 25) { scripts =>
       val (ours, flink) = configs(Update.ON_READ_AND_WRITE, Visibility.NEVER_RETURN_EXPIRED)
       forAll(Script.steps, minSuccessful(scripts)) { steps =>
         val side = new OurSide(Some(ours).filter(_ => ttl), newBackend = onRocksDB)

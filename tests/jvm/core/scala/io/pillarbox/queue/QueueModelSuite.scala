@@ -92,7 +92,7 @@ class QueueModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       )
   }
 
-  private implicit val config: PropertyCheckConfiguration = PropertyCheckConfiguration(minSuccessful = 300)
+  private implicit val config: PropertyCheckConfiguration = PropertyCheckConfiguration(minSuccessful = 100)
 
   test("the heap set does what a sorted set does") {
     forAll(script) { ops =>
@@ -122,7 +122,7 @@ class QueueModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("the RocksDB queue does what a sorted set does, over restarts of the database") {
-    forAll(script, Gen.oneOf(1, 3, 16), Gen.oneOf(17, 1000), minSuccessful(20)) { (ops, cache, range) =>
+    forAll(script, Gen.oneOf(1, 3, 16), Gen.oneOf(17, 1000), minSuccessful(8)) { (ops, cache, range) =>
       val database = new RocksDBFixture
       try {
         var first = true

@@ -35,7 +35,7 @@ class TimersAndStateProperties
 
   random(
     "timers and state of one database are what a plain model has, over checkpoints, logs and crashes",
-    few = 15,
+    few = 6,
     many = 100
   )(times => forAll(script, minSuccessful(times))(steps => new Run().run(steps)))
 

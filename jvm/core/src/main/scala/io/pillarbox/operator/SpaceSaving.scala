@@ -1,6 +1,6 @@
 package io.pillarbox.operator
 
-import java.util.{ArrayList, HashMap}
+import java.util.HashMap
 
 /**
  * Finds the heaviest of any number of keys with a fixed number of counters, by the algorithm Space-Saving (A.
@@ -10,10 +10,13 @@ import java.util.{ArrayList, HashMap}
  * @param copy of a key that its caller may change
  */
 private[pillarbox] final class SpaceSaving[K](counters: Int, copy: K => K) {
-  import SpaceSaving._
+  private val places = new HashMap[K, Integer]
+  private val keys = new Array[Any](counters)
 
-  private val byKey = new HashMap[K, Counter[K]]
-  private val all = new ArrayList[Counter[K]](counters)
+  /** The weights of the keys, which are not too low, and by how much they may be too high. */
+  private val counts = new Array[Double](counters)
+  private val errors = new Array[Double](counters)
+  private var used = 0
   private var sum = 0.0
 
   /** The weight of all keys. */
@@ -21,60 +24,44 @@ private[pillarbox] final class SpaceSaving[K](counters: Int, copy: K => K) {
 
   def add(key: K, weight: Double): Unit = {
     sum += weight
-    val found = byKey.get(key)
-    if (found != null) found.count += weight
+    val found = places.get(key)
+    if (found != null) counts(found) += weight
     else {
-      val counter = if (all.size < counters) newCounter() else least()
-      if (counter.count > 0) byKey.remove(counter.key)
-      counter.key = copy(key)
-      counter.error = counter.count
-      counter.count += weight
-      byKey.put(counter.key, counter): Unit
+      val place = if (used < counters) used else takeLeast()
+      if (used < counters) used += 1
+      val own = copy(key)
+      keys(place) = own
+      errors(place) = counts(place)
+      counts(place) += weight
+      places.put(own, place): Unit
     }
   }
 
   /** Halves all weights, so that those of late count for more. */
   def halve(): Unit = {
     sum /= 2
-    all.forEach { counter =>
-      counter.count /= 2
-      counter.error /= 2
+    for (place <- 0 until used) {
+      counts(place) /= 2
+      errors(place) /= 2
     }
   }
 
   /** The key of which most weight is certain, with that weight, which is not too high. */
   def heaviest: Option[(K, Double)] = {
-    var best: Counter[K] = null
-    all.forEach(counter => if (best == null || counter.certain > best.certain) best = counter)
-    Option(best).map(counter => (counter.key, counter.certain))
+    val place = (0 until used).maxByOption(place => counts(place) - errors(place))
+    place.map(place => (keyAt(place), counts(place) - errors(place)))
   }
 
-  private def newCounter(): Counter[K] = {
-    val made = new Counter[K]
-    all.add(made)
-    made
-  }
+  private def keyAt(place: Int): K = keys(place).asInstanceOf[K]
 
-  private def least(): Counter[K] = {
-    var best = all.get(0)
-    var i = 1
-    while (i < all.size) {
-      val counter = all.get(i)
-      if (counter.count < best.count) best = counter
-      i += 1
+  private def takeLeast(): Int = {
+    var least = 0
+    var place = 1
+    while (place < counters) {
+      if (counts(place) < counts(least)) least = place
+      place += 1
     }
-    best
-  }
-}
-
-private object SpaceSaving {
-
-  /** A weight that is not too low, and too high by `error` at most. */
-  private final class Counter[K] {
-    var key: K = _
-    var count = 0.0
-    var error = 0.0
-
-    def certain: Double = count - error
+    places.remove(keyAt(least))
+    least
   }
 }

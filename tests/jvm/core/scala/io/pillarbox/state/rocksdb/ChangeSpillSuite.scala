@@ -82,7 +82,7 @@ class ChangeSpillSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Be
   }
 
   test("the merged runs have each entry once, as the newest run has it") {
-    forAll(Gen.listOf(Gen.listOf(entry)), minSuccessful(50)) { runs =>
+    forAll(Gen.listOf(Gen.listOf(entry)), minSuccessful(15)) { runs =>
       withSpill { (spill, _) =>
         val expected = mutable.Map.empty[Id, Option[Seq[Byte]]]
         runs.foreach { run =>
@@ -98,7 +98,7 @@ class ChangeSpillSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Be
   }
 
   test("what is only the end of a value is joined to what older runs have of it") {
-    forAll(Gen.listOf(Gen.listOf(Gen.zip(entry, Gen.oneOf(true, false)))), minSuccessful(50)) { runs =>
+    forAll(Gen.listOf(Gen.listOf(Gen.zip(entry, Gen.oneOf(true, false)))), minSuccessful(15)) { runs =>
       withSpill { (spill, _) =>
         val expected = mutable.Map.empty[Id, Option[Seq[Byte]]]
         runs.foreach { run =>

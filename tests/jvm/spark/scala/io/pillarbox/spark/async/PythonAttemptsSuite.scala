@@ -150,7 +150,7 @@ class PythonAttemptsSuite extends AnyFunSuite with TimeLimits {
       s"no answer is lost or mixed up while attempts fail and follow at once: batches $size, permits $permits"
     ) {
       val gate = permits.fold(CallGate.Unlimited: CallGate)(new ConcurrencyGate(_))
-      run(5000, 0.4, _.copy(batching = size.map(Batching(_, 1)), gate = gate))
+      run(1500, 0.4, _.copy(batching = size.map(Batching(_, 1)), gate = gate))
       gate match {
         case limited: ConcurrencyGate => assert(limited.inUse == 0)
         case _ => ()

@@ -103,11 +103,7 @@ class KeyedProcessSuite extends AnyFunSuite with KeyedFixture with Eventually {
       })
     }
 
-    val isByDay = backend == "rocksdb" && format == "2"
-    test(
-      s"$backend, format $format: a long run goes on from snapshots",
-      Seq(Whole).filterNot(_ => isByDay): _*
-    ) {
+    test(s"$backend, format $format: a long run goes on from snapshots", Whole) {
       kept(withFolder { folder =>
         val stream = new Stream(folder)
         val result = process(stream.watermarked, spec)

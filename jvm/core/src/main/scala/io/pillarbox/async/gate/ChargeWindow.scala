@@ -29,6 +29,9 @@ private[async] final class ChargeWindow(val most: Double, intervalNanos: Long) {
   /** The longest time for which a charge counts. */
   val holdNanos: Long = intervalNanos + slotNanos
 
+  /** The time of amounts given back that a [[Pace]] keeps: estimates are often some times the use. */
+  def creditNanos: Long = holdNanos / 4
+
   /** What may be charged now; negative if what was missing has been charged. */
   def room(now: Long): Double = {
     expire(now)

@@ -24,7 +24,7 @@ private[pillarbox] final class RateGate(
   private val window = new ChargeWindow(most, intervalNanos)
   private val spacing = window.holdNanos / most
   private val tolerance = (math.ceil(spacing) * (burst - 1)).toLong
-  private val pace = new Pace(spacing, tolerance, window.holdNanos / 32)
+  private val pace = new Pace(spacing, tolerance, window.creditNanos)
   private val mean = new ReportedMean(most)
 
   /** The time without a call after which the gate is as good as a new one. */

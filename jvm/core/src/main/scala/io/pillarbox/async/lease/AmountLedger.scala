@@ -26,7 +26,7 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
     new Pace(
       (window.holdNanos + terms.tokenNanos) / terms.most,
       terms.tokenNanos,
-      window.holdNanos / 32
+      window.creditNanos
     )
   private val keptNanos = 2 * window.holdNanos
   private var reported = 0.0

@@ -4,7 +4,7 @@ import java.util.{ArrayDeque, Collection => JCollection}
 
 import io.pillarbox.async.queue.AsyncOutput
 import io.pillarbox.mailbox.InputStatus
-import io.pillarbox.spark.task.{TaskLane, TaskLanes}
+import io.pillarbox.spark.task.{OperatorInput, SourceInput, TaskLane, TaskLanes}
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{JoinedRow, UnsafeProjection}
@@ -37,9 +37,9 @@ private[pillarbox] final class AsyncIOIterator(
   }
   private val priority = lane.nextPriority()
   private val input: OperatorInput = rows match {
-    case chained: AsyncIOIterator => new OperatorInput.Chained(chained)
+    case chained: AsyncIOIterator => new ChainedInput(chained)
     case other =>
-      reading.fold[OperatorInput](new OperatorInput.Waiting(other))(
+      reading.fold[OperatorInput](new OperatorInput.Waiting(other.map(_.copy())))(
         new SourceInput(other, lane, priority, context, _)
       )
   }

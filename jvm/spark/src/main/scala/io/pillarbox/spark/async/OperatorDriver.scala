@@ -2,7 +2,7 @@ package io.pillarbox.spark.async
 
 import io.pillarbox.async.queue.AsyncOutput
 import io.pillarbox.mailbox.InputStatus
-import io.pillarbox.spark.task.{LaneResource, TaskLane}
+import io.pillarbox.spark.task.{LaneResource, OperatorInput, TaskLane}
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.pillarbox.TaskKills

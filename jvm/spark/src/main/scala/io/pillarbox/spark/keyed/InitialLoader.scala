@@ -4,6 +4,7 @@ import io.pillarbox.api.StateDescriptor.Kind
 import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.WaitingRows
 import io.pillarbox.spark.state.{InitialColumn, InitialLayout, InitialState, InitialTarget}
+import io.pillarbox.spark.task.OperatorInput
 import io.pillarbox.state.{Namespace, StateClock}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
@@ -172,7 +173,7 @@ private final class InitialLoader(
       waiting: WaitingRows[UnsafeRow, UnsafeRow]
   ) extends Writer {
     private val value = field(found, "value")
-    private val input = new InputRows(Iterator.empty, null, null, task)
+    private val input = new InputRows(new OperatorInput.Waiting(Iterator.empty), null, null, task)
     private val toRow = UnsafeProjection.create(task.input.map(columnOf))
 
     override def write(row: InternalRow): Unit = if (!row.isNullAt(found.ordinal)) {

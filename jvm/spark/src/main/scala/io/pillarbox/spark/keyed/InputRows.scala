@@ -1,12 +1,19 @@
 package io.pillarbox.spark.keyed
 
+import io.pillarbox.mailbox.InputStatus
 import io.pillarbox.operator.{Output, Rows}
+import io.pillarbox.spark.task.OperatorInput
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 
-/** The rows of a task that its operator gets, with their event times. Mailbox thread only. */
+/**
+ * The rows of a task that its operator gets, with their event times. Mailbox thread only.
+ *
+ * In real-time mode they come in rounds: a round ends where no row has come yet, or with its last row, so
+ * that timers fire between the rows of an input that never pauses.
+ */
 private final class InputRows(
-    input: Iterator[InternalRow],
+    input: OperatorInput,
     late: LateRows,
     watch: KeyWatch,
     task: KeyedTaskSpec
@@ -16,7 +23,10 @@ private final class InputRows(
   private val isSorted = task.spec.timeSorted
   private var current: UnsafeRow = _
   private var timestamp = Output.NoTimestamp
-  private var isOver = false
+  private val rowsOfRound = if (task.isRealTime) InputRows.RowsOfRound else Long.MaxValue
+  private var rowsLeft = rowsOfRound
+  private var awaits = false
+  private var over = false
 
   /** The row after the current one, or null. */
   private var next: UnsafeRow = _
@@ -32,17 +42,36 @@ private final class InputRows(
   /** Goes on to the next row. Before it, [[skipLate]] has returned false. */
   override def advance(): Boolean = {
     fetch()
-    if (!isOver) {
+    val has = next != null
+    if (has) {
       current = late.marked(next)
       next = null
       timestamp = timeOf(current)
       watch.take(current)
     }
-    !isOver
+    has
   }
 
   private def fetch(): Unit =
-    if (next == null && !isOver) if (input.hasNext) next = unsafe(input.next()) else isOver = true
+    if (next == null && !over && !awaits && rowsLeft > 0) input.poll() match {
+      case InputStatus.MoreAvailable =>
+        next = unsafe(input.next())
+        rowsLeft -= 1
+      case InputStatus.NothingAvailable => awaits = true
+      case InputStatus.EndOfData => over = true
+    }
+
+  /** True once the input has ended. */
+  def isOver: Boolean = over
+
+  /** True if the round has taken all rows that had come. */
+  def isAwaiting: Boolean = awaits
+
+  /** Begins the next round. */
+  def nextRound(): Unit = {
+    awaits = false
+    rowsLeft = rowsOfRound
+  }
 
   override def row: UnsafeRow = current
 
@@ -76,4 +105,7 @@ private final class InputRows(
 
 private object InputRows {
   final val MicrosPerMs = 1000L
+
+  /** As many as one thread reads ahead of the other. */
+  private final val RowsOfRound = 256L
 }

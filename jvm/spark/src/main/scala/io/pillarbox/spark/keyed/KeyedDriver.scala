@@ -2,7 +2,7 @@ package io.pillarbox.spark.keyed
 
 import io.pillarbox.operator._
 import io.pillarbox.spark.state.{PartitionState, UnsafeRowSerializer}
-import io.pillarbox.spark.task.{LaneResource, MailboxStep, TaskLane}
+import io.pillarbox.spark.task.{LaneResource, MailboxStep, OperatorInput, TaskLane}
 import io.pillarbox.state.StateException
 import io.pillarbox.timer.{BatchExecutionInternalTimerService, PolledTimerService}
 import org.apache.spark.TaskContext
@@ -16,17 +16,18 @@ import org.apache.spark.sql.pillarbox.TaskKills
  */
 private final class KeyedDriver(
     task: KeyedTaskSpec,
-    input: Iterator[InternalRow],
+    input: OperatorInput,
     state: PartitionState,
     ready: ReadyRows,
     lane: TaskLane,
     taskContext: TaskContext
 ) extends LaneResource {
-  private val processor = new MailboxStep(lane.mailbox)(() => act()).processor
+  private val action = new MailboxStep(lane.mailbox)(() => act())
   private val timers: PolledTimerService[UnsafeRow] = if (task.isBatch) batchTimers else state.timers
   private val context = new KeyedOperatorContext(task, state, timers, ready, taskContext)
   private val operator = task.factory.create()
   private var order: KeyedSchedule = _
+  private var rounds: LiveRounds = _
   private var rows: InputRows = _
   private var finished = false
   private var closed = false
@@ -72,7 +73,7 @@ private final class KeyedDriver(
   /** Takes some steps, after the mail of other operators of this thread. */
   def step(): Unit = {
     TaskKills.check(taskContext)
-    try lane.step(processor)
+    try lane.step(action.processor)
     catch {
       case interrupted: InterruptedException =>
         TaskKills.check(taskContext)
@@ -83,6 +84,7 @@ private final class KeyedDriver(
   /** Frees the task's resources. Idempotent. */
   override def close(): Unit = if (!closed) {
     closed = true
+    if (rounds != null) rounds.close()
     watch.end()
     operator.close()
   }
@@ -120,18 +122,21 @@ private final class KeyedDriver(
         )
       case None => new ArrivalOrder(rows, state.timers, state.clock, target)
     }
-    order.advance(task.watermark, task.batchTime)
+    if (task.isRealTime) rounds = new LiveRounds(task, input, rows, state, order, action, lane)
+    else order.advance(task.watermark, task.batchTime)
     order
   }
 
   /** Takes steps until rows come out, mail comes in or the task is killed, at most `StepsAtOnce`. */
   private def act(): Unit = {
+    if (rounds != null) rounds.begin()
     var left = KeyedDriver.StepsAtOnce
-    finished = !stepOnce()
-    while (!finished && left > 1 && !mustLookUp) {
-      finished = !stepOnce()
+    var isDone = !stepOnce()
+    while (!isDone && left > 1 && !mustLookUp) {
+      isDone = !stepOnce()
       left -= 1
     }
+    if (isDone) finished = rounds == null || rounds.end()
   }
 
   private def stepOnce(): Boolean = rows.skipLate() || order.step()

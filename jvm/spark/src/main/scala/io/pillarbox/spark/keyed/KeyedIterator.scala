@@ -2,12 +2,12 @@ package io.pillarbox.spark.keyed
 
 import io.pillarbox.api.TimeDomain
 import io.pillarbox.spark.state.{PartitionState, StateSource}
-import io.pillarbox.spark.task.{LaneResource, RunToEnd, TaskLanes}
+import io.pillarbox.spark.task.{LaneResource, OperatorInput, RunToEnd, SourceInput, TaskLanes}
 import io.pillarbox.state.StateException
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
-import org.apache.spark.sql.pillarbox.TaskThreads
+import org.apache.spark.sql.pillarbox.{SourceContext, TaskThreads}
 
 /**
  * The rows that a keyed operator makes of one partition. Pulling it drives the operator; after the last row,
@@ -18,13 +18,15 @@ import org.apache.spark.sql.pillarbox.TaskThreads
  * a small micro-batch are.
  *
  * @param initial the rows of the state that the query starts with
+ * @param reading in real-time mode the context of `input`, which a thread of its own reads
  */
 private[pillarbox] final class KeyedIterator(
     task: KeyedTaskSpec,
     input: Iterator[InternalRow],
     source: StateSource,
     taskContext: TaskContext,
-    initial: Iterator[InternalRow] = Iterator.empty
+    initial: Iterator[InternalRow] = Iterator.empty,
+    reading: Option[SourceContext] = None
 ) extends Iterator[InternalRow] {
   private val lane = TaskLanes.newLane(taskContext)
   private val ready = new ReadyRows(if (task.spec.late.isEmpty) null else new LateOutput(task))
@@ -103,7 +105,7 @@ private[pillarbox] final class KeyedIterator(
       lane.onHandOver(() => state.takeOver())
       if (isQuiet(state)) task.metrics.get(KeyedMetrics.QuietPartitions).foreach(_ += 1)
       else {
-        driver = new KeyedDriver(task, input, state, ready, lane, taskContext)
+        driver = new KeyedDriver(task, inputOf(), state, ready, lane, taskContext)
         lane.closeAtEnd(driver)
         driver.open()
         driver.start(initial)
@@ -111,7 +113,13 @@ private[pillarbox] final class KeyedIterator(
     }
   }
 
-  private def isQuiet(state: PartitionState): Boolean = state.isClaimed && {
+  private def inputOf(): OperatorInput =
+    reading.fold[OperatorInput](new OperatorInput.Waiting(input))(
+      new SourceInput(input, lane, lane.nextPriority(), taskContext, _)
+    )
+
+  /** In real-time mode nobody knows. */
+  private def isQuiet(state: PartitionState): Boolean = reading.isEmpty && state.isClaimed && {
     state.takeOver()
     !input.hasNext &&
     !state.timers.isDue(TimeDomain.EVENT_TIME, task.watermark) &&

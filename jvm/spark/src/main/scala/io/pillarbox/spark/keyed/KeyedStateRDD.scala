@@ -6,7 +6,7 @@ import io.pillarbox.spark.checkpoint.{DueTimes, PartitionCommits}
 import io.pillarbox.spark.state.StreamStateSource
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.pillarbox.StatePartition
+import org.apache.spark.sql.pillarbox.{SourceContext, StatePartition}
 import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
 
 /**
@@ -41,7 +41,9 @@ private[pillarbox] final class KeyedStateRDD(
     val started = initial.zip(parts.initial).fold(Iterator.empty[InternalRow]) { case (rdd, part) =>
       rdd.iterator(part, context)
     }
-    onTime(new KeyedIterator(task, rows.iterator(parts.rows, context), source, context, started))
+    val reading = Option.when(task.isRealTime)(new SourceContext(context))
+    val input = rows.iterator(parts.rows, reading.getOrElse(context))
+    onTime(new KeyedIterator(task, input, source, context, started, reading))
   }
 
   /**

@@ -19,13 +19,15 @@ import org.apache.spark.sql.types.{DataType, LongType, StructType, TimestampNTZT
  * @param orderBy rows of a key within a batch come in this order
  * @param lateWatermark rows up to it are late; `Long.MinValue` where there is no watermark
  * @param watermark event-time timers up to it fire
- * @param batchTime processing time in milliseconds since 1970
+ * @param batchTime processing time in milliseconds since 1970, at the beginning
  * @param timeZone the session's
  * @param text how errors show values
  * @param maxRowsPerBatch rows of an Arrow batch for Python at most; 0 for no limit but that of the form
  * @param initial the layout of the rows of initial state, if there are any
  * @param isLate true for late rows; none where no row is late
  * @param lateMark the column that tells the function which rows are late, if it gets them
+ * @param isRealTime true in real-time mode, where the input blocks until a row comes, processing time goes on
+ *   within a micro-batch, and what is due by a watermark fires at the beginning
  */
 private[pillarbox] final case class KeyedTaskSpec(
     spec: KeyedSpec,
@@ -45,7 +47,8 @@ private[pillarbox] final case class KeyedTaskSpec(
     maxRowsPerBatch: Int,
     initial: Option[InitialLayout] = None,
     isLate: Option[Expression] = None,
-    lateMark: Option[Attribute] = None
+    lateMark: Option[Attribute] = None,
+    isRealTime: Boolean = false
 ) {
 
   /** The part of it that the storage of its state needs. */

@@ -13,7 +13,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{
 }
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.pillarbox.SparkAdapter
+import org.apache.spark.sql.pillarbox.{Spark43, SparkAdapter}
 
 /**
  * Processes the rows of each key with state and timers, and returns the rows that the function emits.
@@ -43,7 +43,8 @@ private[pillarbox] final case class KeyedProcess(
     estimates: Seq[Expression],
     child: LogicalPlan
 ) extends UnaryNode
-    with SupportsNonDeterministicExpression {
+    with SupportsNonDeterministicExpression
+    with Spark43.StatefulNode {
 
   /** Returns the description of a batch's tasks. On the driver, when the operator is about to run. */
   def batchTask(input: Seq[Attribute], conf: SQLConf, metrics: Map[String, SQLMetric]): KeyedTaskSpec =

@@ -11,18 +11,21 @@ import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartit
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.pillarbox.{StatePartition, StatefulExec, StreamInfo}
+import org.apache.spark.sql.pillarbox.{RealTimeMode, StatePartition, StatefulExec, StreamInfo}
 
 /**
  * Runs `node` on a stream: a stateful operator with state of this library.
  *
  * State info and watermarks come from the query's IncrementalExecution. The node asks for a micro-batch
  * without input only when a timer is due.
+ *
+ * @param isRealTime true in real-time mode, where the shuffle hands over each row as it comes
  */
 private[pillarbox] final case class KeyedProcessExec(
     node: KeyedProcess,
     child: SparkPlan,
-    stream: StreamInfo = StreamInfo()
+    stream: StreamInfo = StreamInfo(),
+    isRealTime: Boolean = false
 ) extends StatefulExec {
   import node.{hasWatermark, initial, keys, orderBy, results, spec}
 
@@ -86,6 +89,7 @@ private[pillarbox] final case class KeyedProcessExec(
   override protected def doExecute(): RDD[InternalRow] = {
     // Spark's classes make metrics lazily, and this is the last moment on the driver.
     val sqlMetrics = metrics
+    if (isRealTime) RealTimeMode.checkOthers(sparkContext)(_.isInstanceOf[KeyedProcessExec])
     val info = getStateInfo
     val commits = PartitionCommits.of(info, session, conf, reports, checkpointReport)
     // As with Spark's transformWithState, a query that goes on from a checkpoint has its state already.
@@ -100,7 +104,8 @@ private[pillarbox] final case class KeyedProcessExec(
         lateWatermark = lateWatermark,
         watermark = watermarkOf(eventTimeWatermarkForEviction),
         initial = initialRows.map(_.layout),
-        isLate = watermarkExpressionForLateEvents.filter(_ => lateWatermark != Long.MinValue)
+        isLate = watermarkExpressionForLateEvents.filter(_ => lateWatermark != Long.MinValue),
+        isRealTime = isRealTime
       )
     new KeyedStateRDD(
       child.execute(),

@@ -2,7 +2,6 @@ package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.base.PillarboxConf
 import io.pillarbox.spark.checkpoint.OperatorNote
-import io.pillarbox.spark.keyed.KeyedErrors
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -31,7 +30,7 @@ private[pillarbox] object PillarboxStrategy extends SparkStrategy {
       val exec = AsyncIOExec(calls, node.isStreaming, planLater(node.child))
       (if (node.isStreaming) ObservedCalls(CallIdentity.observedName(node), exec) else exec) :: Nil
     case node: KeyedProcess if RealTimeMode.reaches(node) =>
-      throw KeyedErrors.refused("REAL_TIME_KEYED", node.spec.name)
+      RealTimeKeyed.plan(node, planLater(node.child)) :: Nil
     case node: KeyedProcess if node.isStreaming => KeyedProcessExec(node.alone, planLater(node.child)) :: Nil
     case node: KeyedProcess => KeyedProcessBatchExec(node.alone, planLater(node.child)) :: Nil
     case ReadState(reader, output) => ReadStateExec(reader, output) :: Nil

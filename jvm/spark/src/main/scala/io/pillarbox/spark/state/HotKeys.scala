@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /**
  * Finds the key with most rows of a partition, from a sample of its rows: the first are all in it, and later
- * one in 512. The weight of a row halves each minute. Mailbox thread only.
+ * one in 1024. The weight of a row halves each minute. Mailbox thread only.
  */
 private[pillarbox] final class HotKeys {
   import HotKeys._
@@ -60,6 +60,6 @@ private[pillarbox] final class HotKeys {
 private object HotKeys {
   private final val Counters = 64
   private final val FirstRows = 128
-  private final val LongestGap = 512
+  private final val LongestGap = 1024
   private final val HalfLifeNanos = 60L * 1000 * 1000 * 1000
 }

@@ -214,7 +214,7 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     events.settle()
     loadNewKeys()
     frameId += 1
-    val head = events.encode(frameId, reached, horizon, context.task.batchTime, flags | mode, endedKeys)
+    val head = events.encode(frameId, reached, horizon, context.clock.processingTime, flags | mode, endedKeys)
     val frame = showingErrors(worker.exchange(head ++ cells() ++ events.listed, answer, part))
     applyUpdate(frame.body)
   }

@@ -48,7 +48,7 @@ object MicroBatches {
   /** The optimized plan of that micro-batch. */
   def optimizedPlan(context: SparkContext): Option[LogicalPlan] = running(context).map(_.optimizedPlan)
 
-  private def running(context: SparkContext): Option[IncrementalExecution] =
+  private[pillarbox] def running(context: SparkContext): Option[IncrementalExecution] =
     executing(context).collect { case batch: IncrementalExecution => batch }
 
   private def executing(context: SparkContext): Option[QueryExecution] =

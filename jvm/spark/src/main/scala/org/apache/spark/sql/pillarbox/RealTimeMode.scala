@@ -1,5 +1,6 @@
 package org.apache.spark.sql.pillarbox
 
+import org.apache.spark.SparkContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
@@ -9,8 +10,9 @@ import org.apache.spark.sql.execution.{MapPartitionsExec, ProjectExec, SparkPlan
 
 /**
  * Adapter to real-time mode, which runs only a list of Spark's own operators. `mapPartitions` is one of them,
- * so a function over the rows of a partition is planned as one, and passes the check of all others. Written
- * for Spark 4.2.
+ * so a function over the rows of a partition is planned as one, and passes the check of all others. An
+ * operator with state has to be known as one by the query, so no operator of the list can stand for it. Written
+ * for Spark 4.3.
  */
 object RealTimeMode {
 
@@ -19,6 +21,21 @@ object RealTimeMode {
     case scan: StreamingDataSourceV2ScanRelation => Spark41.isRealTime(scan)
     case _ => false
   }
+
+  /** True if Spark runs operators with state in this mode: brings rows together by key without a batch's end. */
+  def runsState: Boolean = Spark43.runsStateInRealTime
+
+  /** The setting of Spark's check of operators, which must be false for an operator that is not in the list. */
+  final val AllowlistCheck = "spark.sql.streaming.realTimeMode.allowlistCheck"
+
+  /**
+   * Checks the operators of the micro-batch that the calling thread runs in the place of Spark, but for those
+   * that `isOurs`, each with one child.
+   *
+   * @throws IllegalArgumentException, Spark's own, if others are not in its list
+   */
+  def checkOthers(context: SparkContext)(isOurs: SparkPlan => Boolean): Unit =
+    Spark43.checkRealTimeOperators(context)(isOurs)
 
   /**
    * Returns a plan that runs `function` on the rows of `child`, and shows it as `shown`.

@@ -1,7 +1,6 @@
-package io.pillarbox.spark.async
+package io.pillarbox.spark.task
 
 import io.pillarbox.mailbox._
-import io.pillarbox.spark.task.{LaneResource, TaskLane, Uninterruptibly}
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.pillarbox.{SourceContext, TaskKills, TaskThreads}
@@ -11,12 +10,12 @@ import org.slf4j.LoggerFactory
  * Rows that a thread of their own reads, so that the operator goes on while the input blocks. The thread
  * starts with the first question and ends before anything that it reads from is freed.
  *
- * An exception of the input is thrown as it is, after the rows before it.
+ * An exception of the input is thrown as it is, after the rows before it. Rows stay valid.
  *
  * @param task the context of the operator
  * @param context the one of what is read
  */
-private[async] final class SourceInput(
+private[pillarbox] final class SourceInput(
     rows: Iterator[InternalRow],
     lane: TaskLane,
     priority: Int,
@@ -35,20 +34,18 @@ private[async] final class SourceInput(
   )
   private var progress: Runnable = () => ()
   private var started = false
+  private var hasAnswered = false
   private var row: InternalRow = _
 
   override def onProgress(hook: Runnable): Unit = progress = hook
 
   override def awaitRow(): Boolean = {
-    if (!started) start()
     var polled = poll()
     while (polled == InputStatus.NothingAvailable) {
       TaskKills.check(task)
       lane.step(waiting)
       polled = poll()
     }
-    // Added after the listeners of the input, and so called before them.
-    task.addTaskCompletionListener[Unit](_ => close())
     polled == InputStatus.MoreAvailable
   }
 
@@ -62,10 +59,20 @@ private[async] final class SourceInput(
   }
 
   override def poll(): InputStatus = {
+    if (!started) start()
     if (row eq null) row = source.poll()
-    if (row ne null) InputStatus.MoreAvailable
-    else if (source.status == InputStatus.EndOfData) InputStatus.EndOfData
-    else InputStatus.NothingAvailable
+    val found =
+      if (row ne null) InputStatus.MoreAvailable
+      else if (source.status == InputStatus.EndOfData) InputStatus.EndOfData
+      else InputStatus.NothingAvailable
+    if (!hasAnswered && found != InputStatus.NothingAvailable) firstAnswer()
+    found
+  }
+
+  /** Added after the listeners of the input, and so called before them. */
+  private def firstAnswer(): Unit = {
+    hasAnswered = true
+    task.addTaskCompletionListener[Unit](_ => close()): Unit
   }
 
   override def next(): InternalRow = {
