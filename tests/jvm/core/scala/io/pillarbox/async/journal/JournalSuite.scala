@@ -1,6 +1,6 @@
 package io.pillarbox.async.journal
 
-import java.io.{FileNotFoundException, IOException}
+import java.io.{FileNotFoundException, IOException, InterruptedIOException}
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.{Files, Path}
 import java.util.concurrent.atomic.AtomicInteger
@@ -296,6 +296,31 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
     put(held, 3, "three")
     for (journal <- Seq(held, f.hold(process), f.hold(f.process())))
       assert((1 to 3).map(found(journal, _)) == Seq(Some("one"), None, Some("three")))
+  }
+
+  test("a segment whose lease another process has ended is left for a new one, and no task hears of it") {
+    val files = memory()
+    val f = new Fixture(files)
+    val held = f.hold(f.process())
+    put(held, 1, "one")
+    files.onPersist = () => {
+      files.onPersist = () => ()
+      throw new IOException("lease")
+    }
+    put(held, 2, "two")
+    held.close()
+    val reader = f.hold(f.process())
+    assert((1 to 2).map(found(reader, _)) == Seq(Some("one"), Some("two")))
+    assert(files.contents.size == 2)
+    // A second failure, or an interrupt, ends it.
+    val again = f.hold(f.process())
+    for (problem <- Seq(new IOException("lease"), new InterruptedIOException("lease"))) {
+      again.open()
+      files.onPersist = () => throw problem
+      again.add(key(3), CallCost(1), Array[Byte](1), 1)
+      assert(intercept[IOException](again.flush()) eq problem)
+      files.onPersist = () => ()
+    }
   }
 
   test("a folder that can't be written to fails before a call, and can still be read") {

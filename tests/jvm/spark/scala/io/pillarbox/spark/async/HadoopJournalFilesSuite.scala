@@ -2,12 +2,14 @@ package io.pillarbox.spark.async
 
 import java.io._
 import java.net.URI
+import java.nio.channels.ClosedByInterruptException
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.Files
 
 import io.pillarbox.async.journal.JournalFiles
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs._
+import org.apache.hadoop.hdfs.CannotObtainBlockLengthException
 import org.apache.hadoop.util.Progressable
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -58,21 +60,49 @@ class HadoopJournalFilesSuite extends AnyFunSuite {
     val folder = Files.createTempDirectory("journal")
     val files = filesIn(folder, "leased")
     Files.write(folder.resolve("segment"), answer)
-    LeaseState.leftOpen = 2
+    LeaseState.leaveOpen(polls = 2, new CannotObtainBlockLengthException("segment"))
     val in = files.open("segment")
     val found = new Array[Byte](answer.length)
     try assert(in.read(0, found, 0, found.length) == found.length && found.sameElements(answer))
     finally in.close()
-    assert(LeaseState.leftOpen == 0)
+    assert(LeaseState.leftOpen == 0 && LeaseState.recoveries == 1)
     intercept[FileNotFoundException](files.open("none"))
+  }
+
+  test("a file whose end is told when it is opened again is left to its writer, as after any other failure") {
+    val folder = Files.createTempDirectory("journal")
+    val files = filesIn(folder, "leased")
+    Files.write(folder.resolve("segment"), answer)
+    LeaseState.leaveOpen(polls = 1, new IOException("Could not obtain the last block locations."))
+    LeaseState.failures = 1
+    files.open("segment").close()
+    for (problem <- Seq(new InterruptedIOException, new ClosedByInterruptException, new IOException("timeout"))) {
+      LeaseState.leaveOpen(polls = 1, problem)
+      assert(intercept[IOException](files.open("segment")) eq problem)
+    }
+    assert(LeaseState.recoveries == 0)
   }
 }
 
 /** Of the file system `leased`. */
 private object LeaseState {
 
-  /** How often a file must be asked to be closed before it is. */
+  /** How often it must be asked whether a file is closed before it is. */
   @volatile var leftOpen = 0
+
+  /** How often files were asked to be closed. */
+  @volatile var recoveries = 0
+
+  /** How often a file that is not closed can't be opened. */
+  @volatile var failures = 0
+  @volatile var problem = new IOException
+
+  def leaveOpen(polls: Int, reason: IOException): Unit = {
+    leftOpen = polls
+    recoveries = 0
+    failures = Int.MaxValue
+    problem = reason
+  }
 }
 
 /** Holds what is written back until it is flushed, which only the scheme `flushing` can, or closed. */
@@ -88,15 +118,21 @@ class HoldingFileSystem extends RawLocalFileSystem with LeaseRecoverable {
     URI.create(s"${if (name == null) "closing" else name}:///") // the parent's constructor asks
 
   override def open(file: Path, bufferSize: Int): FSDataInputStream =
-    if (isFileClosed(file)) super.open(file, bufferSize)
-    else throw new IOException(s"Cannot obtain block length for $file")
+    if (name != "leased" || LeaseState.leftOpen == 0 || LeaseState.failures == 0) super.open(file, bufferSize)
+    else {
+      LeaseState.failures -= 1
+      throw LeaseState.problem
+    }
 
   override def recoverLease(file: Path): Boolean = {
-    LeaseState.leftOpen -= 1
-    isFileClosed(file)
+    LeaseState.recoveries += 1
+    false
   }
 
-  override def isFileClosed(file: Path): Boolean = name != "leased" || LeaseState.leftOpen == 0
+  override def isFileClosed(file: Path): Boolean = {
+    LeaseState.leftOpen -= 1
+    LeaseState.leftOpen <= 0
+  }
 
   override def create(
       file: Path,

@@ -1,6 +1,7 @@
 package io.pillarbox.async.gate
 
 import java.util
+import java.util.concurrent.TimeUnit
 
 /**
  * The amounts charged of late, which in no stretch of the interval come to more than `most`, if a charge is
@@ -29,8 +30,11 @@ private[async] final class ChargeWindow(val most: Double, intervalNanos: Long) {
   /** The longest time for which a charge counts. */
   val holdNanos: Long = intervalNanos + slotNanos
 
-  /** The time of amounts given back that a [[Pace]] keeps: estimates are often some times the use. */
-  def creditNanos: Long = holdNanos / 4
+  /**
+   * The time of amounts given back that a [[Pace]] keeps: estimates are often some times the use. A minute at
+   * most, since what is kept may be used at once.
+   */
+  def creditNanos: Long = math.min(holdNanos / 4, MostCreditNanos)
 
   /** What may be charged now; negative if what was missing has been charged. */
   def room(now: Long): Double = {
@@ -116,6 +120,7 @@ private[async] final class ChargeWindow(val most: Double, intervalNanos: Long) {
 
 private object ChargeWindow {
   private final val Slots = 256L
+  private val MostCreditNanos = TimeUnit.MINUTES.toNanos(1)
 
   /** Sums of fractions are not exact. */
   private final val Rounding = 1e-9

@@ -68,22 +68,20 @@ private[pillarbox] final class Journals(
   /** Sees to it that the journal is closed once nobody has used it for a while. */
   private def watch(shared: Shared): Unit = if (shared.holders == 0 && !shared.isWatched) {
     shared.isWatched = true
-    later(
-      shared.releasedNanos + KeepNanos - nanoTime(),
-      () =>
-        synchronized {
-          shared.isWatched = false
-          if (shared.holders == 0 && nanoTime() - shared.releasedNanos >= KeepNanos) forget(shared)
-          else watch(shared)
-        }
-    )
+    later(shared.releasedNanos + KeepNanos - nanoTime(), () => if (isForgotten(shared)) close(shared))
   }
 
-  private def forget(shared: Shared): Unit = {
-    open.filterInPlace((_, other) => other ne shared)
+  private def isForgotten(shared: Shared): Boolean = synchronized {
+    shared.isWatched = false
+    val isOver = shared.holders == 0 && nanoTime() - shared.releasedNanos >= KeepNanos
+    if (isOver) open.filterInPlace((_, other) => other ne shared) else watch(shared)
+    isOver
+  }
+
+  /** Outside the lock: a file system may take its time, and tasks with other journals do not wait for it. */
+  private def close(shared: Shared): Unit =
     try shared.journal.close()
     catch { case NonFatal(e) => log.warn("Could not close a journal", e) }
-  }
 }
 
 private[pillarbox] object Journals {

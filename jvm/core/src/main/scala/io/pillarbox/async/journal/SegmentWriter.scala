@@ -1,6 +1,7 @@
 package io.pillarbox.async.journal
 
-import java.io.{FileNotFoundException, IOException}
+import java.io.{FileNotFoundException, IOException, InterruptedIOException}
+import java.nio.channels.ClosedByInterruptException
 import java.util.concurrent.{CompletableFuture, ConcurrentHashMap, TimeUnit}
 
 import scala.collection.mutable
@@ -71,18 +72,31 @@ private[journal] final class SegmentWriter(
    * Appends the records; they outlive the process when it returns, or a flush interval later.
    *
    * They are written again, to a new segment, if theirs has lost its name when they are in it: whoever took
-   * the name may have read it before.
+   * the name may have read it before. So are they, once, if theirs can't be written to, as when another process
+   * has ended its lease (HDFS), and nothing but they may be lost there.
    *
    * @return the records to be settled then; null if they are safe
    */
   @throws[IOException]
   def append(records: RecordBuffer): Unsettled = synchronized {
     if (current != null && !age.counts(current.startedMs, age.nowMs)) leave()
-    while (!isWritten(records)) {}
+    if (!isWrittenOrFailed(records)) while (!isWritten(records)) {}
     val segment = current
     if (segment.persists) segment.tell() else rollLater(segment)
     if (segment.size >= limits.segmentBytes) roll()
     if (segment.persists) null else segment
+  }
+
+  /** As [[isWritten]]; false also if the segment, in which everything else is safe, is given up as it failed. */
+  private def isWrittenOrFailed(records: RecordBuffer): Boolean = {
+    open()
+    val segment = current
+    try isWritten(records)
+    catch {
+      case e: IOException if segment.persists && !isInterrupt(e) =>
+        log.warn("Could not write to segment {} of a journal, going on in another one", segment.name, e)
+        false
+    }
   }
 
   /** Writes the records to the present segment; false if that has lost its name, and is given up. */
@@ -236,6 +250,10 @@ private[journal] final class UnreadRecord(val timeMs: Long, val payload: Array[B
 
 private object SegmentWriter {
   private val log = LoggerFactory.getLogger(classOf[SegmentWriter])
+
+  /** True for what a task that is being ended gets, which goes on nowhere. */
+  private def isInterrupt(problem: IOException): Boolean =
+    problem.isInstanceOf[InterruptedIOException] || problem.isInstanceOf[ClosedByInterruptException]
 }
 
 /**

@@ -8,6 +8,7 @@ import io.pillarbox.async.journal._
 import io.pillarbox.spark.checkpoint.StateFiles
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs._
+import org.apache.hadoop.hdfs.CannotObtainBlockLengthException
 
 /**
  * A journal's folder on any file system of Hadoop's. What was written is safe at once where streams have
@@ -41,24 +42,38 @@ private[spark] final class HadoopJournalFiles(folder: Path, conf: Configuration)
   }
 
   /**
-   * Opens a file. If the end of one that its writer has left open can't be told, since a data node was started
-   * anew meanwhile (HDFS), that is asked for first; a writer that is still there goes on in another file.
+   * Opens a file. The end of one that its writer has left open may not be told for a while, since a data node
+   * was started anew (HDFS). If that is so twice, the file is closed first; a writer that is still there goes on
+   * in another one.
    */
   private def opened(path: Path): FSDataInputStream =
     try fs.open(path)
+    catch { case problem: IOException if hasNoEnd(problem) => openedAgain(path) }
+
+  private def openedAgain(path: Path): FSDataInputStream =
+    try fs.open(path)
     catch {
-      case gone: FileNotFoundException => throw gone
-      case problem: IOException =>
+      case problem: IOException if hasNoEnd(problem) =>
         fs match {
-          case leased: LeaseRecoverable if isClosed(leased, path) => fs.open(path)
+          case leased: LeaseRecoverable => recovered(leased, path, problem)
           case _ => throw problem
         }
     }
 
+  private def recovered(leased: LeaseRecoverable, path: Path, problem: IOException): FSDataInputStream =
+    try if (isClosed(leased, path)) fs.open(path) else throw problem
+    catch {
+      case other: IOException if other ne problem =>
+        other.addSuppressed(problem)
+        throw other
+    }
+
   private def isClosed(fs: LeaseRecoverable, path: Path): Boolean = {
     val end = System.nanoTime() + RecoveryNanos
-    while (!fs.recoverLease(path) && System.nanoTime() < end) Thread.sleep(RecoveryPollMs)
-    fs.isFileClosed(path)
+    fs.recoverLease(path) || {
+      while (!fs.isFileClosed(path) && System.nanoTime() < end) Thread.sleep(RecoveryPollMs)
+      fs.isFileClosed(path)
+    }
   }
 
   override def create(name: String): JournalOutput = new JournalOutput {
@@ -100,6 +115,12 @@ private[spark] final class HadoopJournalFiles(folder: Path, conf: Configuration)
 private[spark] object HadoopJournalFiles {
   private val RecoveryNanos = TimeUnit.MINUTES.toNanos(1)
   private final val RecoveryPollMs = 500L
+
+  /** True for what HDFS's client says of a file whose last block no data node tells the length of. */
+  private def hasNoEnd(problem: IOException): Boolean = problem match {
+    case _: CannotObtainBlockLengthException => true
+    case other => String.valueOf(other.getMessage).contains("last block locations")
+  }
 
   /** Uses the local file system directly where the folder is on it. */
   def in(folder: Path, conf: Configuration): JournalFiles =
