@@ -474,6 +474,23 @@ def test_other_columns_are_refused_while_a_row_is_in_flight(query: Query) -> Non
     query.comes(range(10))
 
 
+def test_estimates_of_rows_in_flight_belong_to_their_limits_whatever_the_operators_name(
+    query: Query,
+) -> None:
+    def limits(*units: str) -> Any:
+        return [pb.Limit(per_second=10**6, unit=unit, estimate=lambda row: 1) for unit in units]
+
+    query.add(*range(10)).start(limit=limits("tokens", "images"), name="once")
+    query.comes(but(range(10), SLOW))
+    query.stop()
+    with pytest.raises(Exception, match=r"CARRY_OVER_MISMATCH.*images per 1000 ms"):
+        query.start(limit=limits("images", "tokens")).running().processAllAvailable()
+    query.stop()
+    query.lookups.latch.open()
+    query.start(limit=limits("tokens", "images"), name="again")
+    query.comes(range(10))
+
+
 def test_what_it_can_not_be_kept_with_is_refused_before_any_call(
     spark: SparkSession, query: Query
 ) -> None:

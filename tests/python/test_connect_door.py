@@ -43,6 +43,13 @@ def test_a_function_that_no_message_can_hold_is_refused_before_it_is_sent(
         getattr(door(compresses), operator)(*df, command, {"name": "prices"}, *rest)
 
 
+def test_functions_of_estimates_count_into_the_size_of_what_is_sent() -> None:
+    spec = {"name": "prices", "estimator": "x" * (5 * MIB // 2)}
+    for command in (os.urandom(MIB // 2), b"", None):
+        with pytest.raises(pb.InvalidFunction, match=r"FUNCTION_TOO_LARGE.*prices is [23]\.[05] MiB"):
+            door(False)._check_size(command, spec)
+
+
 def test_a_large_function_that_compresses_well_is_sent_where_plans_are_compressed() -> None:
     command = bytes(4 * MIB)
     door(True)._check_size(command, {"name": "prices"})

@@ -88,6 +88,18 @@ def test_a_function_that_fails_for_a_row_is_the_error_of_that_row(
     assert "in odd" in failure.traceback
 
 
+def test_a_limit_of_rows_limits_the_calls_below_a_function_that_estimates(
+    spark: SparkSession, log: CallLog
+) -> None:
+    limit = pb.Limit(per_second=10**6, unit="tokens", estimate=lambda row: 1)
+    first = spark.range(0, 300, 1, 1).transform(
+        pb.async_io, using(log, 1), returns="same long", limit=limit
+    )
+    second = first.transform(pb.async_io, using(log, 1), returns="again long", limit=limit)
+    assert [row.again for row in second.limit(3).collect()] == [0, 1, 2]
+    assert sorted(record["key"] for record in log.events("start")) == [0, 0, 1, 1, 2, 2]
+
+
 def test_the_sum_over_the_rows_of_a_list_is_charged(spark: SparkSession, log: CallLog) -> None:
     async def call(rows: list[Any]) -> list[int]:
         log.write("start", key=len(rows))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import math
+import os
 import subprocess
 import sys
 from typing import Any
 
 import pytest
+from pyspark.sql import Row
 
 import pillarbox as pb
 from pillarbox._async.estimators import check_estimators, estimator, udf_of
@@ -60,6 +62,47 @@ def test_an_exception_is_told_with_the_frames_of_the_user_alone() -> None:
     assert "in estimated" not in trace
 
 
+class Odd:
+    def __init__(self, problem: BaseException) -> None:
+        self.problem = problem
+
+    def __float__(self) -> float:
+        return -1.0
+
+    def __repr__(self) -> str:
+        raise self.problem
+
+
+@pytest.mark.parametrize("problem", [RuntimeError("no text"), SystemExit(3)])
+def test_a_value_that_can_not_be_shown_and_an_exit_fail_the_row_alone(
+    problem: BaseException,
+) -> None:
+    def leave(row: Any) -> int:
+        raise problem
+
+    for function in (leave, lambda row: Odd(problem)):
+        amounts, what, trace = estimator([function])("row")
+        assert amounts is None
+        assert what is not None
+        assert f"raised {type(problem).__name__}: {problem}" in what
+        assert trace is not None
+        assert "Traceback" in trace
+
+
+def test_binary_values_are_bytes_as_the_operators_function_has_them() -> None:
+    seen: list[Any] = []
+
+    def size(*values: Any, **by_name: Any) -> int:
+        seen.extend([*values, *by_name.values()])
+        return 1
+
+    row = Row("id", "a b", "id")(1, bytearray(b"x"), None)
+    assert estimator([size])(row, bytearray(b"y"), named=bytearray(b"z"))[0] == [1.0]
+    assert seen == [Row("id", "a b", "id")(1, b"x", None), b"y", b"z"]
+    assert [type(seen[0][1]), type(seen[1]), type(seen[2])] == [bytes] * 3
+    assert list(seen[0].__fields__) == ["id", "a b", "id"]
+
+
 def test_the_udf_needs_no_pillarbox_where_it_is_called() -> None:
     made = udf_of(options(len))
     assert made is not None
@@ -82,6 +125,10 @@ def test_a_udf_that_would_not_fit_into_an_expression_is_refused() -> None:
     with pytest.raises(pb.InvalidOption, match=r"limit\.estimate must be at most 5000 bytes"):
         udf_of(made, 5000)
     assert udf_of(options(5)) is None
+    large = options(lambda row: len(noise))
+    noise = os.urandom(13 << 20)
+    with pytest.raises(pb.InvalidOption, match=r"limit\.estimate must be at most 16777216 bytes"):
+        udf_of(large)
 
 
 async def later(row: Any) -> int:

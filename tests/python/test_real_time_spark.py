@@ -148,6 +148,15 @@ def test_keyed_functions_and_calls_in_expressions_are_refused_with_our_words(
     with pytest.raises(StreamingQueryException, match=r"REAL_TIME_UDF.*async_udf"):
         query.awaitTermination(60)
 
+    async def whole(row: Any) -> int:
+        return len(row.value)
+
+    limit = pb.Limit(per_minute=1000, unit="tokens", estimate=lambda row: len(row.value))
+    called = memory.rows.transform(pb.async_io, whole, returns="n long", limit=limit)
+    query, _ = started(called, tmp_path / "estimate")
+    with pytest.raises(StreamingQueryException, match=r"REAL_TIME_ESTIMATE.*async_io\(.*whole\)"):
+        query.awaitTermination(60)
+
 
 @pytest.mark.skipif(installed() not in ("4.0", "4.1"), reason="Spark 4.2 brought the argument")
 def test_pyspark_itself_refuses_the_trigger_where_it_has_none(spark: SparkSession) -> None:

@@ -15,6 +15,9 @@ from .options import AsyncOptions
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+# In characters of base64: the JVM reads texts of up to 20 million in the operator's JSON.
+_LARGEST = 16 << 20
+
 # For each limit the amount, or else what was wrong and the traceback of that.
 Estimated = tuple[list[float] | None, str | None, str | None]
 
@@ -33,9 +36,20 @@ def estimator(functions: Sequence[Callable[..., Any]]) -> Callable[..., Estimate
     named = [(function, name_of(function)) for function in functions]
     longest_message, longest_traceback = LONGEST_MESSAGE, LONGEST_TRACEBACK
 
+    def plain(value: Any) -> Any:
+        # A UDF of Spark has binary columns as bytearray, an operator as bytes.
+        if isinstance(value, bytearray):
+            return bytes(value)
+        if hasattr(value, "__fields__") and any(isinstance(cell, bytearray) for cell in value):
+            cells = (bytes(cell) if isinstance(cell, bytearray) else cell for cell in value)
+            return type(value)(*value.__fields__)(*cells)
+        return value
+
     def estimated(*values: Any, **by_name: Any) -> Estimated:
         import traceback
 
+        values = tuple(map(plain, values))
+        by_name = {name: plain(value) for name, value in by_name.items()}
         amounts: dict[int, float] = {}
         for function, name in named:
             if id(function) in amounts:
@@ -44,14 +58,14 @@ def estimator(functions: Sequence[Callable[..., Any]]) -> Callable[..., Estimate
                 amount = function(*values, **by_name)
                 is_text = isinstance(amount, (str, bytes, bool))
                 number = float("nan") if amount is None or is_text else float(amount)
-            except Exception as problem:
+                if not 0 <= number < float("inf"):
+                    return None, f"{name} returned {amount!r}"[:longest_message], ""
+            except (Exception, SystemExit) as problem:
                 frames = problem.__traceback__ and problem.__traceback__.tb_next
                 only = "".join(traceback.format_exception_only(type(problem), problem)).strip()
                 shown = "".join(traceback.format_exception(type(problem), problem, frames))
                 told = f"{name} raised {only}"[:longest_message]
                 return None, told, shown[-longest_traceback:]
-            if not 0 <= number < float("inf"):
-                return None, f"{name} returned {amount!r}"[:longest_message], ""
             amounts[id(function)] = number
         return [amounts[id(function)] for function, _ in named], None, None
 
@@ -65,7 +79,7 @@ def estimate_failure(what: str, trace: str) -> Failure:
     return Failure(problem.condition, message_of(problem), trace)
 
 
-def udf_of(options: AsyncOptions, most: int | None = None) -> str | None:
+def udf_of(options: AsyncOptions, most: int = _LARGEST) -> str | None:
     """Return the functions as a UDF of Spark that takes a row's values, pickled and in base64.
 
     None without such functions. ``Estimates.scala`` makes the UDF. Raises ``InvalidFunction``
@@ -75,15 +89,21 @@ def udf_of(options: AsyncOptions, most: int | None = None) -> str | None:
     if not functions:
         return None
     names = ", ".join(dict.fromkeys(map(name_of, functions)))
-    made = base64.b64encode(pickled((estimator(functions), _type()), names)).decode()
-    if most is not None:
-        fits = f"at most {most} bytes in an expression, pickled with what it uses"
-        check(len(made) <= most, "limit.estimate", fits, len(made), "a function without data")
+    pair = (estimator(functions), _type(len(functions)))
+    made = base64.b64encode(pickled(pair, names)).decode()
+    fits = f"at most {most} bytes, pickled with what it uses"
+    check(len(made) <= most, "limit.estimate", fits, len(made), "a function without data")
     return made
 
 
-def _type() -> StructType:
-    from pyspark.sql.types import ArrayType, DoubleType, StringType, StructType
+def _type(limits: int) -> StructType:
+    """Return the type of ``Estimated``. The names of the amounts are ``Estimates.scala``'s."""
+    from pyspark.sql.types import DoubleType, StringType, StructField, StructType
 
-    amounts = StructType().add("amounts", ArrayType(DoubleType()))
-    return amounts.add("what", StringType()).add("traceback", StringType())
+    amounts = StructType([StructField(str(place), DoubleType()) for place in range(limits)])
+    return (
+        StructType()
+        .add("amounts", amounts)
+        .add("what", StringType())
+        .add("traceback", StringType())
+    )

@@ -71,13 +71,14 @@ class ConnectDoor(Door):
     def _check_size(self, command: bytes | None, spec: dict[str, Any]) -> None:
         """Refuse a function that no message of gRPC can hold: Spark sends a plan as one, compressed
         from Spark 4.1 on, and its client limits the size."""
-        if command is None or len(command) < _LARGE:
+        sent = (command or b"") + (spec.get("estimator") or "").encode()
+        if len(sent) < _LARGE:
             return
         client = self._spark.client
         compresses = hasattr(client, "_try_compress_and_set_plan")
-        size = len(zlib.compress(command, 1) if compresses else command)
+        size = len(zlib.compress(sent, 1) if compresses else sent)
         if size > _MESSAGE_LIMIT:
-            mib = [f"{number / (1 << 20):.1f} MiB" for number in (len(command), _MESSAGE_LIMIT)]
+            mib = [f"{number / (1 << 20):.1f} MiB" for number in (len(sent), _MESSAGE_LIMIT)]
             raise error("FUNCTION_TOO_LARGE", name=spec["name"], size=mib[0], limit=mib[1])
 
     def read_state(self, address: dict[str, Any]) -> DataFrame:

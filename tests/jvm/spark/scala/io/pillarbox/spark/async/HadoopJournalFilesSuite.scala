@@ -76,7 +76,9 @@ class HadoopJournalFilesSuite extends AnyFunSuite {
     LeaseState.leaveOpen(polls = 1, new IOException("Could not obtain the last block locations."))
     LeaseState.failures = 1
     files.open("segment").close()
-    for (problem <- Seq(new InterruptedIOException, new ClosedByInterruptException, new IOException("timeout"))) {
+    for (
+      problem <- Seq(new InterruptedIOException, new ClosedByInterruptException, new IOException("timeout"))
+    ) {
       LeaseState.leaveOpen(polls = 1, problem)
       assert(intercept[IOException](files.open("segment")) eq problem)
     }

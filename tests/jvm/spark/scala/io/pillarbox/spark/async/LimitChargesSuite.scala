@@ -5,7 +5,6 @@ import java.util
 import io.pillarbox.spark.task.ReportedException
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, Cast, EvalMode, Literal}
-import org.apache.spark.sql.catalyst.util.ArrayData
 import org.apache.spark.sql.types.{DataType, DoubleType, StringType}
 import org.apache.spark.unsafe.types.UTF8String
 import org.scalatest.funsuite.AnyFunSuite
@@ -43,12 +42,12 @@ class LimitChargesSuite extends AnyFunSuite {
     )
 
   test("what functions have returned for rows is summed up, and what they have raised is the row's error") {
-    val kind = DataType.fromDDL("amounts array<double>, what string, traceback string")
+    val kind = DataType.fromDDL("amounts struct<a double, b double>, what string, traceback string")
     val column = BoundReference(0, kind, nullable = true)
     val limits = Seq(byFunction(100), tokens("n"), byFunction(1000))
     val charges = new LimitCharges("f", limits, Seq(column, Literal(7.0), column))
     def returned(amounts: Double*) =
-      InternalRow(InternalRow(ArrayData.toArrayData(amounts.toArray), null, null))
+      InternalRow(InternalRow(InternalRow.fromSeq(amounts), null, null))
     val raised = InternalRow(
       InternalRow(null, UTF8String.fromString("size raised it"), UTF8String.fromString("in size"))
     )
@@ -61,7 +60,10 @@ class LimitChargesSuite extends AnyFunSuite {
 
   test("what functions return later takes its place among the charges, and is compared with the limit") {
     val column =
-      Literal.create(null, DataType.fromDDL("amounts array<double>, what string, traceback string"))
+      Literal.create(
+        null,
+        DataType.fromDDL("amounts struct<a double, b double>, what string, traceback string")
+      )
     val limits = Seq(byFunction(100), tokens("n"), byFunction(1000))
     val charges = new LimitCharges("f", limits, Seq(column, Literal(7.0), column))
     val known = charges(util.List.of(InternalRow.empty))

@@ -107,6 +107,14 @@ private[pillarbox] final case class LimitSpec(
   /** True if it counts what calls use. */
   def isOfUse: Boolean = unit != LimitSpec.Calls
 
+  /** What it counts, in words that don't change with its figures. */
+  def counted: String = Seq(
+    Some(unit),
+    rate.map(r => s"per ${r.intervalMs} ms"),
+    key.map(column => s"of $column"),
+    name.map(name => s"in $name")
+  ).flatten.mkString(" ")
+
   /** The limit without what an operator says of its own calls, and with the type of its key, if that is known. */
   def figures(keyType: String = ""): LimitSpec =
     copy(estimate = None, estimateSql = None, estimateFunction = None, key = key.map(_ => keyType))
@@ -274,6 +282,11 @@ private[pillarbox] final case class AsyncIOSpec(
   /** With carry-over, the number of rows that may be taken in and wait for their turn in the order. */
   def maxWaiting: Int =
     if (ordered) carryOver.fold(0)(_.maxWaiting(capacity)) else 0
+
+  /** The operator without the pickled functions, once they are a UDF: tasks have no use for them. */
+  def withoutEstimator: AsyncIOSpec =
+    if (estimator.isEmpty) this
+    else copy(estimator = None, json = SpecJson.withFields(json)(_.remove("estimator"): Unit))
 
   /** The same operator in a batch query. */
   def withoutCarryOver: AsyncIOSpec = copy(carryOver = None)

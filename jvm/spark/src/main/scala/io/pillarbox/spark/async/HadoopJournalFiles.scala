@@ -70,10 +70,12 @@ private[spark] final class HadoopJournalFiles(folder: Path, conf: Configuration)
 
   private def isClosed(fs: LeaseRecoverable, path: Path): Boolean = {
     val end = System.nanoTime() + RecoveryNanos
-    fs.recoverLease(path) || {
-      while (!fs.isFileClosed(path) && System.nanoTime() < end) Thread.sleep(RecoveryPollMs)
-      fs.isFileClosed(path)
+    var closed = fs.recoverLease(path)
+    while (!closed && System.nanoTime() < end) {
+      Thread.sleep(RecoveryPollMs)
+      closed = fs.isFileClosed(path)
     }
+    closed
   }
 
   override def create(name: String): JournalOutput = new JournalOutput {

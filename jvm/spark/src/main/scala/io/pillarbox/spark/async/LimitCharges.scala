@@ -61,7 +61,7 @@ private[async] final class LimitCharges(operator: String, limits: Seq[LimitSpec]
     else {
       val told = values.getStruct(0, 3)
       if (told.isNullAt(0)) throw functionFailed(told.getString(1), told.getString(2))
-      told.getArray(0).getDouble(place)
+      told.getStruct(0, functions).getDouble(place)
     }
   }
 

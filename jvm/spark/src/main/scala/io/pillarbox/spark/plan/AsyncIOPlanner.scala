@@ -21,7 +21,7 @@ private[pillarbox] final class AsyncIOPlanner(df: DataFrame, spec: AsyncIOSpec) 
     val (child, estimated) = withEstimates(python)
     val estimates = Estimates.of(df.sparkSession, spec, rows.output, estimated)
     val node = AsyncIO(
-      spec,
+      spec.withoutEstimator,
       function,
       inputs,
       keys,
@@ -42,8 +42,8 @@ private[pillarbox] final class AsyncIOPlanner(df: DataFrame, spec: AsyncIOSpec) 
   /** Returns the rows with what functions estimate for them, and the column of that. */
   private def withEstimates(python: Option[UserFunction]): (LogicalPlan, Expression) = {
     val row = CreateNamedStruct(inputs.flatMap(column => Seq(Literal(column.name), column)))
-    python.flatMap(Estimates.udf(spec, _, Seq(row))).fold((rows, Estimates.ToldLater)) { udf =>
-      val made = Alias(udf, udf.name)()
+    python.flatMap(Estimates.udf(spec, _, Seq(row))).fold((rows, Estimates.toldLater(spec))) { udf =>
+      val made = Alias(udf, Estimates.Column)()
       (Project(rows.output :+ made, rows), made.toAttribute)
     }
   }

@@ -116,7 +116,7 @@ private final class UdfCall(udf: PythonUDF, declared: AsyncIOSpec, below: Logica
     val computed = inputs.collect { case alias: Alias => alias }
     val child = if (computed.isEmpty) rows else Project(rows.output ++ computed, rows)
     AsyncIO(
-      spec,
+      spec.withoutEstimator,
       function,
       inputs.map(_.toAttribute),
       keys(inputs),

@@ -17,14 +17,22 @@ import org.apache.spark.sql.{AnalysisException, SparkSession}
  */
 private[plan] object Estimates {
 
-  /** What the UDF returns, as `python/src/pillarbox/_async/estimators.py` has it. */
-  private val Returned = new StructType()
-    .add("amounts", ArrayType(DoubleType))
-    .add("what", StringType)
-    .add("traceback", StringType)
+  /** The name of the UDF's column. With carry-over it is stored, so it does not tell the operator's name. */
+  final val Column = "pillarbox.estimates"
+
+  /**
+   * What the UDF returns, as `python/src/pillarbox/_async/estimators.py` has it. The amounts are named by what
+   * their limits count, so that with carry-over those of other limits are not taken for them.
+   */
+  private def returnedBy(spec: AsyncIOSpec): StructType = {
+    val amounts = spec.limits.filter(_.estimateFunction.isDefined).map { limit =>
+      StructField(limit.counted, DoubleType)
+    }
+    new StructType().add("amounts", StructType(amounts)).add("what", StringType).add("traceback", StringType)
+  }
 
   /** For functions whose amounts are not known before the call. */
-  val ToldLater: Expression = Literal.create(null, Returned)
+  def toldLater(spec: AsyncIOSpec): Expression = Literal.create(null, returnedBy(spec))
 
   /**
    * Returns the UDF of an operator's functions, if it has some.
@@ -33,7 +41,7 @@ private[plan] object Estimates {
    */
   def udf(spec: AsyncIOSpec, of: UserFunction, arguments: Seq[Expression]): Option[PythonUDF] =
     spec.estimator.map { pickled =>
-      of.udf(s"estimate of ${spec.operator}", Base64.getDecoder.decode(pickled), Returned, arguments)
+      of.udf(s"estimate of ${spec.operator}", Base64.getDecoder.decode(pickled), returnedBy(spec), arguments)
     }
 
   /** Returns the column of the UDF for each limit that has a function. */

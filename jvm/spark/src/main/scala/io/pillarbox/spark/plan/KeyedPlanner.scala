@@ -44,7 +44,9 @@ private[pillarbox] final class KeyedPlanner(
   /** The calls that the function makes, and the amounts that their limits charge a row with. */
   private val calls = spec.calls.map(AsyncIOSpec.fromJson)
   private val estimates =
-    calls.toSeq.flatMap(Estimates.of(df.sparkSession, _, analyzed.output, Estimates.ToldLater))
+    calls.toSeq.flatMap { of =>
+      Estimates.of(df.sparkSession, of, analyzed.output, Estimates.toldLater(of))
+    }
 
   /** The rows that the function gets: all columns, or those it asks for with key, time and order. */
   val input: LogicalPlan =

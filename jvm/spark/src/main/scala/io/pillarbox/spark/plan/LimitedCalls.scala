@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.trees.TreePattern.LIMIT
 /**
  * Lets a limit of rows, as `limit(3)`, `show(3)` and `head()` have one, limit the calls that are started, too.
  *
- * Only projections and other calls may be in between. A call that gives one row for a row gets no more rows
+ * Only projections, UDFs in Python and other calls may be in between, which give a row for a row. A call that gives one row for a row gets no more rows
  * than the limit. One that gives none or many may need more, so it has that many in flight.
  */
 private[pillarbox] object LimitedCalls extends Rule[LogicalPlan] {
@@ -22,6 +22,7 @@ private[pillarbox] object LimitedCalls extends Rule[LogicalPlan] {
 
   private def limited(plan: LogicalPlan, rows: Int): LogicalPlan = plan match {
     case project: Project => project.copy(child = limited(project.child, rows))
+    case udf: BaseEvalPython => udf.withNewChildren(Seq(limited(udf.child, rows)))
     case node: AsyncIO if node.isStreaming || rows == 0 => node
     case node: AsyncIO if node.spec.explode || node.spec.form == "jvm" => narrowed(node, rows)
     case node: AsyncIO if node.child.maxRowsPerPartition.forall(_ > rows) =>

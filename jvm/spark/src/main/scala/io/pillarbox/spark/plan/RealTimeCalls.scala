@@ -13,6 +13,8 @@ private object RealTimeCalls {
   /** Plans the node. On the driver, when a micro-batch of a query in real-time mode is planned. */
   def plan(node: AsyncIO, child: SparkPlan): SparkPlan = {
     if (node.gathered.nonEmpty) throw OperatorNote.refused("REAL_TIME_BY", node.spec.operator)
+    if (node.spec.limits.exists(_.estimateFunction.isDefined))
+      throw OperatorNote.refused("REAL_TIME_ESTIMATE", node.spec.operator)
     val session = SparkSession.active
     val batch = MicroBatches.beingPlanned(session)
     val scope = CallIdentity.scope(node, batch, session.sparkContext)
