@@ -146,7 +146,7 @@ private final class UdfCall(udf: PythonUDF, declared: AsyncIOSpec, below: Logica
   }
 
   private def isEqual(node: AsyncIO): Boolean =
-    udf.deterministic && node.spec == spec && node.function == function &&
+    udf.deterministic && node.spec == spec.withoutEstimator && node.function == function &&
       node.inputs.map(origin(node.child, _)).zip(arguments).forall { case (origins, (_, value)) =>
         origins.exists(_.semanticEquals(value))
       }
