@@ -286,7 +286,7 @@ private[pillarbox] final case class AsyncIOSpec(
   /** The operator without the pickled functions, once they are a UDF: tasks have no use for them. */
   def withoutEstimator: AsyncIOSpec =
     if (estimator.isEmpty) this
-    else copy(estimator = None, json = SpecJson.withFields(json)(_.remove("estimator"): Unit))
+    else copy(estimator = None, json = SpecJson.withFields(json)(_.put("estimator", null: String): Unit))
 
   /** The same operator in a batch query. */
   def withoutCarryOver: AsyncIOSpec = copy(carryOver = None)

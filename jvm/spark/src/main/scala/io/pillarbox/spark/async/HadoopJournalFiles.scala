@@ -8,7 +8,6 @@ import io.pillarbox.async.journal._
 import io.pillarbox.spark.checkpoint.StateFiles
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs._
-import org.apache.hadoop.hdfs.CannotObtainBlockLengthException
 
 /**
  * A journal's folder on any file system of Hadoop's. What was written is safe at once where streams have
@@ -119,10 +118,9 @@ private[spark] object HadoopJournalFiles {
   private final val RecoveryPollMs = 500L
 
   /** True for what HDFS's client says of a file whose last block no data node tells the length of. */
-  private def hasNoEnd(problem: IOException): Boolean = problem match {
-    case _: CannotObtainBlockLengthException => true
-    case other => String.valueOf(other.getMessage).contains("last block locations")
-  }
+  private def hasNoEnd(problem: IOException): Boolean =
+    problem.getClass.getSimpleName == "CannotObtainBlockLengthException" ||
+      String.valueOf(problem.getMessage).contains("last block locations")
 
   /** Uses the local file system directly where the folder is on it. */
   def in(folder: Path, conf: Configuration): JournalFiles =

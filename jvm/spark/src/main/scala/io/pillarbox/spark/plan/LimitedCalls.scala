@@ -22,7 +22,8 @@ private[pillarbox] object LimitedCalls extends Rule[LogicalPlan] {
 
   private def limited(plan: LogicalPlan, rows: Int): LogicalPlan = plan match {
     case project: Project => project.copy(child = limited(project.child, rows))
-    case udf: BaseEvalPython => udf.withNewChildren(Seq(limited(udf.child, rows)))
+    case udf if udf.isInstanceOf[BaseEvalPython] =>
+      udf.withNewChildren(udf.children.map(limited(_, rows)))
     case node: AsyncIO if node.isStreaming || rows == 0 => node
     case node: AsyncIO if node.spec.explode || node.spec.form == "jvm" => narrowed(node, rows)
     case node: AsyncIO if node.child.maxRowsPerPartition.forall(_ > rows) =>
