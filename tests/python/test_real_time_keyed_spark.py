@@ -172,8 +172,10 @@ def test_a_run_without_input_is_checked_against_the_checkpoint(
     memory.add("a")
     await_commit_of(query, 1)
     query.stop()
-    by_value = memory.rows.transform(pb.process_keyed, Count(), by="value", returns=RETURNS)
-    query = started(by_value, tmp_path)
+    # A key of another type.
+    with_length = memory.rows.withColumn("length", F.length("value"))
+    by_length = with_length.transform(pb.process_keyed, Count(), by="length", returns=RETURNS)
+    query = started(by_length, tmp_path)
     with pytest.raises(StreamingQueryException, match="CHECKPOINT_MISMATCH"):
         query.awaitTermination(60)
 
