@@ -351,6 +351,7 @@ def killed_and_restarted(folder: Path, most: int, kills: int, keyed: bool = Fals
     return begun()
 
 
+@pytest.mark.whole
 def test_a_stream_whose_driver_is_killed_never_spends_more(tmp_path: Path) -> None:
     most = 400
     begun = killed_and_restarted(tmp_path, most, kills=1)

@@ -250,6 +250,7 @@ def session_runs_already(log):  # type: ignore[no-untyped-def]
     return [answers, texts, before, refused]
 
 
+@pytest.mark.whole
 def test_a_session_that_runs_already_is_a_warning_with_the_remedy(tmp_path: Path) -> None:
     """As in a notebook. The log says once which engine was taken, and why."""
     log = tmp_path / "log"

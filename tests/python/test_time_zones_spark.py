@@ -12,6 +12,8 @@ from spark_apps import run_app
 build: Any = None
 pb: Any = None
 
+pytestmark = pytest.mark.whole
+
 NOON = 1717245000  # 12:30 in UTC, 8:30 in New York, 18:00 in Kolkata
 
 

@@ -78,7 +78,7 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
   )
 
   test("processes that write, come again and are killed at random find all that there is") {
-    forAll(Gen.listOfN(60, op), Gen.oneOf(0L, 100L)) { (ops, ttlMs) =>
+    forAll(Gen.listOfN(60, op), Gen.oneOf(0L, 100L), minSuccessful(30)) { (ops, ttlMs) =>
       val f = new Fixture(memory(), JournalLimits(segmentBytes = 50000L))
       val processes = Array.fill(3)(f.process())
       val held = processes.map(f.hold(_, ttlMs))

@@ -69,7 +69,7 @@ class CarryFaultsSuite extends AnyFunSuite with KeyedFixture {
 
     test(
       s"ordered $ordered, format $format: calls that fail at random are made again",
-      Seq(Whole).filter(_ => ordered || format == "1"): _*
+      Whole
     ) {
       Unsteady.failures.set(0)
       Unsteady.percent = 12
