@@ -77,6 +77,12 @@ def started(rows: DataFrame, folder: Path, trigger: str = LONG) -> Any:
     return writer.start()
 
 
+def started_to_noop(rows: DataFrame, folder: Path) -> Any:
+    """To a sink that is not in Spark's list."""
+    writer: Any = rows.writeStream.format("noop").outputMode("update").trigger(realTime=LONG)
+    return writer.option("checkpointLocation", str(folder / "checkpoint")).start()
+
+
 def lines(folder: Path) -> list[str]:
     file = folder / "rows"
     return file.read_text().split() if file.exists() else []
@@ -158,6 +164,22 @@ def test_timers_of_a_stopped_query_fire_when_it_runs_again(
     query.stop()
 
 
+def test_a_run_without_input_is_checked_against_the_checkpoint(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    memory = Memory(spark)
+    query = started(keyed(memory.rows), tmp_path, SHORT)
+    memory.add("a")
+    await_commit_of(query, 1)
+    query.stop()
+    # A key of another type.
+    with_length = memory.rows.withColumn("length", F.length("value"))
+    by_length = with_length.transform(pb.process_keyed, Count(), by="length", returns=RETURNS)
+    query = started(by_length, tmp_path)
+    with pytest.raises(StreamingQueryException, match="CHECKPOINT_MISMATCH"):
+        query.awaitTermination(60)
+
+
 COUNT = """
 package com.acme;
 
@@ -221,6 +243,13 @@ def test_a_scan_runs_row_by_row(spark: SparkSession, tmp_path: Path) -> None:
     query.stop()
 
 
+def with_times(rows: DataFrame) -> DataFrame:
+    """Rows such as ``a100``: a key and its time."""
+    return rows.selectExpr(
+        "substring(value, 1, 1) AS key", "value", "timestamp_millis(int(substring(value, 2))) AS ts"
+    ).withWatermark("ts", "0 seconds")
+
+
 def test_event_time_timers_fire_at_the_beginning_of_the_batch_that_has_the_watermark(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -234,17 +263,15 @@ def test_event_time_timers_fire_at_the_beginning_of_the_batch_that_has_the_water
         def on_timer(self, timestamp: int, ctx: Any) -> Any:
             yield ctx.key, "timer", self.n.value(), timestamp
 
-    timed = memory.rows.selectExpr(
-        "substring(value, 1, 1) AS key", "value", "timestamp_millis(int(substring(value, 2))) AS ts"
-    ).withWatermark("ts", "0 seconds")
-    function = timed.transform(pb.process_keyed, AtTime(), by="key", returns=RETURNS)
+    function = with_times(memory.rows).transform(
+        pb.process_keyed, AtTime(), by="key", returns=RETURNS
+    )
     query = started(function, tmp_path, SHORT)
     memory.add("a100", "b100000")
     eventually(lambda: len(lines(tmp_path)) == 2, "rows leave")
     # The micro-batch after has no row.
     eventually(lambda: lines(tmp_path)[2:] == ["a,timer,1,101"], "the timer fires")
-    # Behind the watermark of the micro-batch before that, which is not known there yet.
-    eventually(lambda: (tmp_path / "checkpoint/commits/1").exists(), "the micro-batch has ended")
+    # Under the watermark by which the timer has fired, and in the same micro-batch.
     memory.add("c5", "d200000")
     eventually(lambda: len(lines(tmp_path)) > 3, "a row leaves")
     assert lines(tmp_path)[3:] == ["d,row,1,0"], "a late row is dropped"
@@ -304,8 +331,8 @@ def test_what_it_can_not_be_kept_with_is_refused_and_other_operators_are_checked
 ) -> None:
     memory = Memory(spark)
 
-    def failure(rows: DataFrame, name: str) -> str:
-        query = started(rows, tmp_path / name)
+    def failure(rows: DataFrame, name: str, start: Any = started) -> str:
+        query = start(rows, tmp_path / name)
         with pytest.raises(StreamingQueryException) as error:
             query.awaitTermination(60)
         return str(error.value)
@@ -314,11 +341,17 @@ def test_what_it_can_not_be_kept_with_is_refused_and_other_operators_are_checked
         pb.process_keyed, Count(), by="value", returns=RETURNS, order_by="value"
     )
     assert "REAL_TIME_UNSUPPORTED" in failure(ordered, "order")
+    first = with_times(memory.rows).transform(pb.process_keyed, Count(), by="key", returns=RETURNS)
+    second = first.withColumnRenamed("key", "value").transform(keyed)
+    assert "REAL_TIME_UNSUPPORTED" in failure(second, "second")
     # Of two operators that Spark's list has not, Spark's error names the other one.
     batched = keyed(memory.rows).mapInArrow(lambda batches: batches, RETURNS)
     text = failure(batched, "map")
     assert "OPERATOR_OR_SINK_NOT_IN_ALLOWLIST" in text
     assert "MapInArrowExec" in text
     assert "pillarbox" not in text.split("=== Streaming Query ===")[0]
+    text = failure(keyed(memory.rows), "sink", started_to_noop)
+    assert "OPERATOR_OR_SINK_NOT_IN_ALLOWLIST" in text
+    assert "NoopTable" in text
     spark.conf.set(CHECK, "true")
     assert "REAL_TIME_ALLOWLIST" in failure(keyed(memory.rows), "check")

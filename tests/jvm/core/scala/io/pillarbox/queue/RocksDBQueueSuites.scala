@@ -236,6 +236,13 @@ class RocksDBCachingPriorityQueueSetSuite extends AnyFunSuite {
     assert(own.scans == before + 2)
   }
 
+  test("of a large key group only some elements are counted") {
+    val queue = RocksDBQueues.over(new MemoryOrderedByteStore, cache = 8, nanoTime = () => 0L)
+    (0L until 30000L).foreach(time => queue.add(TestElement(LocalKeys.head, time)))
+    val estimated = queue.estimatedSize()
+    assert(estimated >= 10000 && estimated < 30000)
+  }
+
   test("adding and removing beyond a filled cache reads nothing") {
     val own = new MemoryOrderedByteStore
     val queue = new RocksDBCachingPriorityQueueSet(3, 1, TestElement.Serializer, own, 8)

@@ -28,6 +28,19 @@ private[pillarbox] trait InternalPriorityQueue[T <: Prioritized] {
   /** The number of elements. A queue over a byte store may have to count them. */
   def size: Int
 
+  /** The number of elements, counted up to `limit` at most. */
+  final def sizeUpTo(limit: Int): Int = {
+    var count = 0
+    val elements = iterator
+    try
+      while (count < limit && elements.hasNext) {
+        elements.next(): Unit
+        count += 1
+      }
+    finally elements.close()
+    count
+  }
+
   /** The number of elements if it is known without counting them, else -1. */
   def knownSize: Int = size
 

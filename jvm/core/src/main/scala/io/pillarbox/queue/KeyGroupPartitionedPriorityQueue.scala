@@ -56,7 +56,10 @@ private[pillarbox] final class KeyGroupPartitionedPriorityQueue[T >: Null <: Pri
 
   override def size: Int = subQueues.foldLeft(0)((sum, queue) => sum + queue.elements.size)
 
-  /** Supposes of key groups that would have to be counted that all are as large as some of them. */
+  /**
+   * Supposes of key groups that would have to be counted that all are as large as some of them, and of one
+   * with more than 10,000 elements that it has so many: for such queues it is too low.
+   */
   override def estimatedSize(): Long = {
     val (inMemory, others) = subQueues.toIndexedSeq.map(_.elements).partition(_.knownSize >= 0)
     val known = inMemory.map(_.knownSize.toLong).sum
@@ -153,7 +156,7 @@ private object KeyGroupPartitionedPriorityQueue {
       var counted = 0
       var elements = 0L
       while (counted < queues.size && elements < SampleSize) {
-        elements += queues((next + counted) % queues.size).size
+        elements += queues((next + counted) % queues.size).sizeUpTo(MostCounted)
         counted += 1
       }
       next = (next + counted) % queues.size
@@ -163,6 +166,9 @@ private object KeyGroupPartitionedPriorityQueue {
 
   /** The elements of a sample, at least: so many that chance moves their mean by a few percent. */
   private final val SampleSize = 1000
+
+  /** The elements of one key group that are counted, which takes some milliseconds. */
+  private final val MostCounted = 10000
   private final val SamplePeriodNanos = 10L * 1000 * 1000 * 1000
 
   /** The heap of the sub-queues; the handle of each is its index. */

@@ -52,6 +52,15 @@ class HotKeysSuite extends AnyFunSuite {
     assert(keys.hottest.forall { case (_, rows) => rows < keys.rows * 0.05 })
   }
 
+  test("the weight of a row halves each minute, though no report is due") {
+    var now = 0L
+    val keys = new HotKeys(() => now)
+    feed(keys, 100)(_ => 1L): Unit
+    now += 120L * 1000 * 1000 * 1000
+    keys.add(keyOf(2L))
+    assert(keys.rows == 26 && keys.hottest.contains(keyOf(1L) -> 25.0))
+  }
+
   test("a report is due at first, and then when some time has passed") {
     val keys = new HotKeys
     assert(keys.isReportDue(Long.MaxValue) && !keys.isReportDue(Long.MaxValue) && keys.isReportDue(0L))

@@ -10,7 +10,8 @@ import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
  * The rows of a task that its operator gets, with their event times. Mailbox thread only.
  *
  * In real-time mode they come in rounds: a round ends where no row has come yet, or with its last row, so
- * that timers fire between the rows of an input that never pauses.
+ * that timers fire between the rows of an input that never pauses. The first round takes no row, so that the
+ * timers that are due when the micro-batch begins fire before its rows.
  */
 private final class InputRows(
     input: OperatorInput,
@@ -23,8 +24,7 @@ private final class InputRows(
   private val isSorted = task.spec.timeSorted
   private var current: UnsafeRow = _
   private var timestamp = Output.NoTimestamp
-  private val rowsOfRound = if (task.isRealTime) InputRows.RowsOfRound else Long.MaxValue
-  private var rowsLeft = rowsOfRound
+  private var rowsLeft = if (task.isRealTime) 0L else Long.MaxValue
   private var awaits = false
   private var over = false
 
@@ -67,10 +67,10 @@ private final class InputRows(
   /** True if the round has taken all rows that had come. */
   def isAwaiting: Boolean = awaits
 
-  /** Begins the next round. */
+  /** Begins the next round of real-time mode. */
   def nextRound(): Unit = {
     awaits = false
-    rowsLeft = rowsOfRound
+    rowsLeft = InputRows.RowsOfRound
   }
 
   override def row: UnsafeRow = current

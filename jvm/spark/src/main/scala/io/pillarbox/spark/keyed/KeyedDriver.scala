@@ -85,8 +85,8 @@ private final class KeyedDriver(
   override def close(): Unit = if (!closed) {
     closed = true
     if (rounds != null) rounds.close()
-    watch.end()
-    operator.close()
+    try watch.end()
+    finally operator.close()
   }
 
   override def abort(): Unit = operator.abort()

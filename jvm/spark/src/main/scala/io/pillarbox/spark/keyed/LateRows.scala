@@ -5,7 +5,8 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 
 /**
- * Treats the rows of a task that are at or behind the watermark of the micro-batch before, by `on_late`. Under
+ * Treats the rows of a task that are at or behind the watermark of the micro-batch before, in real-time
+ * mode that of this one, by `on_late`. Under
  * "drop", a function that has nothing to do with event time gets them like any other row, as with Spark's own
  * `transformWithState`. Mailbox thread only.
  */

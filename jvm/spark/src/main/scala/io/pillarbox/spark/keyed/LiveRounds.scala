@@ -12,8 +12,8 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
  * timers that are due by the machine's clock. Between rounds the operator's action rests until a row comes or
  * the next processing-time timer is due. Mailbox thread only.
  *
- * The watermark is that of the micro-batch in all rounds but the rows of the first one, so event-time timers
- * fire at the beginning, and at once if they are set for a time behind it.
+ * The first round takes no rows: the watermark of the micro-batch comes into force with it and event-time
+ * timers fire, so all rows are under that watermark, and timers set for a time behind it fire at once.
  */
 private final class LiveRounds(
     task: KeyedTaskSpec,
@@ -28,6 +28,8 @@ private final class LiveRounds(
   private val nextTimer = new ProcessingTimer {
     override def onProcessingTime(timestampMs: Long): Unit = wake()
   }
+  private var isFirst = true
+  private var toldMs = task.batchTime
   private var isInRound = false
 
   /** True if rows have come, or a timer is due, since the round began. */
@@ -44,10 +46,18 @@ private final class LiveRounds(
   def begin(): Unit = if (!isInRound) {
     isInRound = true
     hasNews = false
-    rows.nextRound()
+    if (!isFirst) rows.nextRound()
+    isFirst = false
     // The driver's clock, by which the micro-batch began, may be ahead of this machine's.
     state.clock.processingTime = math.max(state.clock.processingTime, time.currentProcessingTime)
     order.advance(task.watermark, state.clock.processingTime)
+    tellTime()
+  }
+
+  /** Lets compaction drop what has expired also in a long micro-batch, as the clock does not go back. */
+  private def tellTime(): Unit = if (state.clock.processingTime - toldMs >= LiveRounds.TellTimeMs) {
+    toldMs = state.clock.processingTime
+    state.backend.timeIs(toldMs)
   }
 
   /** Ends a round, of which nothing is left to do; returns true if it was the last one. */
@@ -66,4 +76,8 @@ private final class LiveRounds(
 
   /** Ends the clock. */
   def close(): Unit = time.close()
+}
+
+private object LiveRounds {
+  private final val TellTimeMs = 60000L
 }

@@ -95,6 +95,7 @@ private[pillarbox] final case class KeyedProcessExec(
     // As with Spark's transformWithState, a query that goes on from a checkpoint has its state already.
     val initialRows = initial.filter(_ => info.storeVersion == 0).map(_.rows(info.numPartitions))
     val lateWatermark = watermarkOf(eventTimeWatermarkForLateEvents)
+    val watermark = watermarkOf(eventTimeWatermarkForEviction)
     DriverEnd.serve(sparkContext)
     val task = KeyedCalls
       .added(node, node.batchTask(child.output, conf, sqlMetrics), session)
@@ -102,9 +103,9 @@ private[pillarbox] final case class KeyedProcessExec(
         isBatch = false,
         hasWatermark = hasWatermark,
         lateWatermark = lateWatermark,
-        watermark = watermarkOf(eventTimeWatermarkForEviction),
+        watermark = watermark,
         initial = initialRows.map(_.layout),
-        isLate = watermarkExpressionForLateEvents.filter(_ => lateWatermark != Long.MinValue),
+        isLate = isLate(lateWatermark, watermark),
         isRealTime = isRealTime
       )
     new KeyedStateRDD(
@@ -116,6 +117,11 @@ private[pillarbox] final case class KeyedProcessExec(
       StatePartition.locator(session)
     )
   }
+
+  /** In real-time mode timers fire before the rows, so that those behind the new watermark are late, too. */
+  private def isLate(lateWatermark: Long, watermark: Long): Option[Expression] =
+    if (isRealTime) watermarkExpressionForEviction.filter(_ => watermark != Long.MinValue)
+    else watermarkExpressionForLateEvents.filter(_ => lateWatermark != Long.MinValue)
 
   private def watermarkOf(known: Option[Long]): Long =
     known.filter(_ => hasWatermark).fold(Long.MinValue)(DueTimes.watermark)

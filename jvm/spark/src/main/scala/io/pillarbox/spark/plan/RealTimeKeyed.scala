@@ -48,5 +48,11 @@ private object RealTimeKeyed {
       Some("initial_state" -> "Leave it out: it is read by a shuffle that has to end before the first row.")
     else if (node.child.exists(below => below.isInstanceOf[Aggregate] && below.isStreaming))
       Some("a streaming aggregation before it" -> "Let the keyed function aggregate.")
+    // Its timers would fire before the rows that the one before puts out under the same watermark.
+    else if (node.hasWatermark && node.child.exists(_.isInstanceOf[KeyedProcess]))
+      Some(
+        "withWatermark and another keyed function before it" ->
+          "Leave withWatermark out, or write the first one's rows to Kafka and let a query of its own read them."
+      )
     else None
 }

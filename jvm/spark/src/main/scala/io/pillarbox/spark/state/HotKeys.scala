@@ -1,6 +1,7 @@
 package io.pillarbox.spark.state
 
 import java.util.SplittableRandom
+import java.util.function.LongSupplier
 
 import io.pillarbox.operator.SpaceSaving
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
@@ -8,15 +9,17 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 /**
  * Finds the key with most rows of a partition, from a sample of its rows: the first are all in it, and later
  * one in 1024. The weight of a row halves each minute. Mailbox thread only.
+ *
+ * @param nanoTime the clock by which it halves
  */
-private[pillarbox] final class HotKeys {
+private[pillarbox] final class HotKeys(nanoTime: LongSupplier = () => System.nanoTime) {
   import HotKeys._
 
   private val sketch = new SpaceSaving[UnsafeRow](Counters, _.copy())
   private val random = new SplittableRandom
   private var gap = 1
   private var left = 1
-  private var halvedNanos = System.nanoTime
+  private var halvedNanos = nanoTime.getAsLong
   private var reportedNanos = 0L
   private var hasReported = false
 
@@ -28,6 +31,7 @@ private[pillarbox] final class HotKeys {
 
   /** Adds the key of the row, for it and those before it that were left out. */
   def add(key: UnsafeRow): Unit = {
+    halveBy(nanoTime.getAsLong)
     sketch.add(key, gap.toDouble)
     // So no row of the sample weighs more than about a 128th of all.
     val mean = math.min(LongestGap, 1 + sketch.total / FirstRows).toInt
@@ -37,17 +41,19 @@ private[pillarbox] final class HotKeys {
 
   /** True, and a report is to follow, if there was none for so long. */
   def isReportDue(periodNanos: Long): Boolean = {
-    val now = System.nanoTime
-    while (now - halvedNanos >= HalfLifeNanos) {
-      sketch.halve()
-      halvedNanos += HalfLifeNanos
-    }
+    val now = nanoTime.getAsLong
+    halveBy(now)
     val isDue = !hasReported || now - reportedNanos >= periodNanos
     if (isDue) {
       reportedNanos = now
       hasReported = true
     }
     isDue
+  }
+
+  private def halveBy(now: Long): Unit = while (now - halvedNanos >= HalfLifeNanos) {
+    sketch.halve()
+    halvedNanos += HalfLifeNanos
   }
 
   /** The key with most rows and the number of these, if any row was counted. */

@@ -79,7 +79,9 @@ private[pillarbox] final class StreamStateSource(
     count(StateTaskSpec.TimersWaiting, versioned.state.timers.estimatedTimers())
     val due = versioned.state.dueTimes
     show(StateTaskSpec.NextEventTimer, due.eventTime, task.watermark)
-    show(StateTaskSpec.NextProcessingTimer, due.processingTime, task.batchTime)
+    // Which goes on in real-time mode.
+    val now = math.max(task.batchTime, versioned.state.clock.processingTime)
+    show(StateTaskSpec.NextProcessingTimer, due.processingTime, now)
     commits.committed(number, next, due)
     checkIn()
   }

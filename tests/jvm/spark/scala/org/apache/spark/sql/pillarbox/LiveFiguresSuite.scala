@@ -59,6 +59,17 @@ class LiveFiguresSuite extends AnyFunSuite {
     assert(live.hottestKey(4L, Set(0)).isEmpty)
   }
 
+  test("the hottest key of a partition that reports no more is forgotten after five minutes") {
+    live.take(8L, hot(0, "'a'", 30, 40))
+    now += 200000L
+    live.take(8L, hot(1, "'b'", 10, 40))
+    assert(live.hottestKey(8L, Set(0, 1)).contains("'a'" -> 0.375))
+    now += 100000L
+    assert(live.hottestKey(8L, Set(0, 1)).contains("'b'" -> 0.25))
+    now += 200000L
+    assert(live.hottestKey(8L, Set(0, 1)).isEmpty)
+  }
+
   test("the picture has a bar for each bucket with answers, and says what it shows") {
     live.take(6L, answers(1, 1, 1, 200))
     val latencies = live.latencies(6L).get

@@ -21,9 +21,15 @@ object Spark43 {
 
   final val runsStateInRealTime = true
 
-  /** Throws Spark's error if an operator of a micro-batch is neither in its list for real-time mode nor ours. */
-  def checkRealTimeOperators(context: SparkContext)(isOurs: SparkPlan => Boolean): Unit =
+  /**
+   * Throws Spark's error if an operator of a micro-batch is neither in its list for real-time mode nor ours,
+   * or the query's sink is not in its list.
+   */
+  def checkRealTimeQuery(context: SparkContext)(isOurs: SparkPlan => Boolean): Unit =
     MicroBatches.running(context).foreach { batch =>
+      MicroBatches
+        .active(batch.sparkSession, batch.queryId.toString)
+        .foreach(query => RealTimeModeAllowlist.checkAllowedSink(query.sink, throwException = true))
       val others = batch.executedPlan.transformUp { case node if isOurs(node) => node.children.head }
       RealTimeModeAllowlist.checkAllowedPhysicalOperator(others, throwException = true)
     }

@@ -17,7 +17,7 @@ object Spark43 {
   final val runsStateInRealTime = false
 
   /** Never called, as what would call it is refused. */
-  def checkRealTimeOperators(@unused context: SparkContext)(@unused isOurs: SparkPlan => Boolean): Unit = ()
+  def checkRealTimeQuery(@unused context: SparkContext)(@unused isOurs: SparkPlan => Boolean): Unit = ()
 
   /** Delegates the methods that only older contexts have to `task`. */
   abstract class TaskContextOf(task: TaskContext) extends Spark42.TaskContextOf(task) {

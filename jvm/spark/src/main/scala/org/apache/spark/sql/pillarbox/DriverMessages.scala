@@ -167,16 +167,19 @@ object DriverMessages {
     tell((Bill, about, amounts, units, isDone))
 
   /**
-   * Reports latencies of calls to the tab in Spark's UI. Any thread.
+   * Reports latencies of calls to the tab in Spark's UI. Any thread; does not block.
    *
    * @param metric the id of one of the metrics of the operator's node
    * @param counts of what has come since the last report, see [[CallLatencies]]
    */
-  def latencies(metric: Long, counts: Array[Long]): Unit = tell((Latencies, metric, counts))
+  def latencies(metric: Long, counts: Array[Long]): Unit = show((Latencies, metric, counts))
 
-  /** Reports the key with most rows of a partition to the tab in Spark's UI; see [[HottestKey]]. Any thread. */
+  /**
+   * Reports the key with most rows of a partition to the tab in Spark's UI; see [[HottestKey]]. Any thread;
+   * does not block.
+   */
   def hottest(metric: Long, partition: Int, key: String, rows: Double, of: Double): Unit =
-    tell((Hottest, metric, partition, key, rows, of))
+    show((Hottest, metric, partition, key, rows, of))
 
   /** Waits until the driver has read what tasks have told that have ended. On the driver. */
   def settle(): Unit = {
@@ -184,10 +187,31 @@ object DriverMessages {
     if (env != null && synchronized(served eq env)) driverIn(env).askSync[Boolean](Settle): Unit
   }
 
+  /** What is told may be personal data, so the log has only its kind. */
   private def tell(message: Product): Unit =
     try driverIn(SparkEnv.get).send(message)
-    catch { case NonFatal(e) => log.warn(s"The driver was not told $message", e) }
+    catch {
+      case NonFatal(e) => log.warn(s"The driver was not told '${message.productElement(0)}'", e)
+      case e: InterruptedException =>
+        log.warn(s"The driver was not told '${message.productElement(0)}'", e)
+        Thread.currentThread.interrupt()
+    }
 
+  /** Tells without waiting for a connection; what is told may be lost, or come after the task's end. */
+  private def show(message: Product): Unit = {
+    implicit val here: ExecutionContext = ExecutionContext.parasitic
+    val env = SparkEnv.get
+    if (env != null)
+      try lenderIn(env).map(_.send(message)).failed.foreach(notShown)
+      catch { case NonFatal(e) => notShown(e) }
+  }
+
+  private def notShown(failure: Throwable): Unit = {
+    log.debug("The driver was not told what Spark's UI shows", failure)
+    forgetLender()
+  }
+
+  private val lending = new Object
   private var lenderOf: SparkEnv = _
   private var lender: Future[RpcEndpointRef] = _
 
@@ -221,7 +245,8 @@ object DriverMessages {
       catch { case NonFatal(e) => log.debug("The driver can't be asked for its leave to call", e) }
   }
 
-  private def lenderIn(env: SparkEnv): Future[RpcEndpointRef] = synchronized {
+  /** Under a lock of its own, as `driverIn` connects under the other one. */
+  private def lenderIn(env: SparkEnv): Future[RpcEndpointRef] = lending.synchronized {
     if (lender == null || (lenderOf ne env)) {
       lenderOf = env
       val host = env.conf.get("spark.driver.host", "localhost")
@@ -231,7 +256,7 @@ object DriverMessages {
     lender
   }
 
-  private def forgetLender(): Unit = synchronized { lender = null }
+  private def forgetLender(): Unit = lending.synchronized { lender = null }
 
   /** Receives messages on the driver, on threads of Spark's RPC. Must not block. */
   trait Listener {

@@ -13,13 +13,13 @@ import scala.jdk.CollectionConverters._
  */
 private[spark] final class LiveFigures(nowMs: () => Long = () => System.nanoTime / 1000000) {
   private val windows = new ConcurrentHashMap[Long, LatencyWindow]
-  private val hottest = new ConcurrentHashMap[Long, ConcurrentHashMap[Int, HottestKey]]
+  private val hottest = new ConcurrentHashMap[Long, ConcurrentHashMap[Int, (Long, HottestKey)]]
 
   def take(operator: Long, report: OperatorReport): Unit = report match {
     case calls: CallLatencies =>
       windows.computeIfAbsent(operator, _ => new LatencyWindow).add(nowMs(), calls.counts)
     case key: HottestKey =>
-      hottest.computeIfAbsent(operator, _ => new ConcurrentHashMap).put(key.partition, key): Unit
+      hottest.computeIfAbsent(operator, _ => new ConcurrentHashMap).put(key.partition, nowMs() -> key): Unit
   }
 
   def forget(operator: Long): Unit = {
@@ -31,10 +31,16 @@ private[spark] final class LiveFigures(nowMs: () => Long = () => System.nanoTime
   def latencies(operator: Long): Option[Latencies] =
     Option(windows.get(operator)).map(_.at(nowMs())).filter(_.total > 0)
 
-  /** The key with most rows in some of an operator's partitions, and its share of these partitions' rows. */
+  /**
+   * The key with most rows in some of an operator's partitions, and its share of these partitions' rows, by
+   * what they have reported in the last minutes.
+   */
   def hottestKey(operator: Long, partitions: Set[Int]): Option[(String, Double)] = {
-    val reports = Option(hottest.get(operator)).toSeq
-      .flatMap(_.values.asScala)
+    val oldest = nowMs() - LiveFigures.KeptMs
+    val kept = Option(hottest.get(operator)).toSeq.map(_.values)
+    kept.foreach(_.removeIf(_._1 <= oldest))
+    val reports = kept
+      .flatMap(_.asScala.map(_._2))
       .filter(report => partitions(report.partition))
     val all = reports.map(_.of).sum
     reports
@@ -48,6 +54,7 @@ private object LiveFigures {
 
   /** A key with a smaller share of the rows is not shown. */
   private final val LeastShare = 0.05
+  private final val KeptMs = 300000L
 }
 
 /** Latencies of the last five minutes, in slices of ten seconds. Thread-safe. */

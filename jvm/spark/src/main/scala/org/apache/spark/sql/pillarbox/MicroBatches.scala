@@ -90,7 +90,7 @@ object MicroBatches {
     )
   }
 
-  private def active(session: SparkSession, query: String): Option[StreamExecution] =
+  private[pillarbox] def active(session: SparkSession, query: String): Option[StreamExecution] =
     Option(SparkAdapter.classicOf(session).sharedState.activeStreamingQueries.get(UUID.fromString(query)))
 
   /** The streaming query that the calling thread of the driver works for, also in its `foreachBatch`. */

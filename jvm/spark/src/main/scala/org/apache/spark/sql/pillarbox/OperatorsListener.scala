@@ -50,7 +50,11 @@ private[spark] final class OperatorsListener(store: ElementTrackingStore, isLive
     case end: SparkListenerSQLExecutionEnd => ended(end.executionId)
     case report: OperatorReport =>
       Option(reporters.get(report.metric)).foreach { node =>
-        live.take(operators.getOrElse(node.key, operatorOf(node)).id, report)
+        // What has ended and was forgotten stays so.
+        val operator = operators.get(node.key).orElse {
+          Option.when(executions.contains(node.execution.number))(operatorOf(node))
+        }
+        operator.foreach(known => live.take(known.id, report))
       }
     case _ => ()
   }

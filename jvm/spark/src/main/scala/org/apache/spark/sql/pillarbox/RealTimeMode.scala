@@ -25,17 +25,17 @@ object RealTimeMode {
   /** True if Spark runs operators with state in this mode: brings rows together by key without a batch's end. */
   def runsState: Boolean = Spark43.runsStateInRealTime
 
-  /** The setting of Spark's check of operators, which must be false for an operator that is not in the list. */
+  /** The setting of Spark's check of operators and sinks, false for an operator that is not in its list. */
   final val AllowlistCheck = "spark.sql.streaming.realTimeMode.allowlistCheck"
 
   /**
-   * Checks the operators of the micro-batch that the calling thread runs in the place of Spark, but for those
-   * that `isOurs`, each with one child.
+   * Checks the sink and the operators of the micro-batch that the calling thread runs in the place of Spark,
+   * but for operators that `isOurs`, each with one child.
    *
-   * @throws IllegalArgumentException, Spark's own, if others are not in its list
+   * @throws IllegalArgumentException, Spark's own, if others are not in its lists
    */
   def checkOthers(context: SparkContext)(isOurs: SparkPlan => Boolean): Unit =
-    Spark43.checkRealTimeOperators(context)(isOurs)
+    Spark43.checkRealTimeQuery(context)(isOurs)
 
   /**
    * Returns a plan that runs `function` on the rows of `child`, and shows it as `shown`.

@@ -64,7 +64,9 @@ final class RestartWakeUp private (session: classic.SparkSession, hooks: QueryHo
           executor.setNextBatch(first)
           hooks.check(RestartWakeUp.starting(query, first))
           FinishingTracker.set(query)
-          if (!first.isCurrentBatchConstructed && first.batchId > 0 && hooks.canWake(query.analyzedPlan))
+          // In real-time mode a micro-batch runs anyway, which has to be the first one with all its checks.
+          val mayWait = !first.isCurrentBatchConstructed && !Spark41.isRealTime(query.trigger)
+          if (mayWait && first.batchId > 0 && hooks.canWake(query.analyzedPlan))
             first.previousContext = Some(RestartWakeUp.predecessor(query, first, hooks))
         }
 
