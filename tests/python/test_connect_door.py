@@ -46,7 +46,9 @@ def test_a_function_that_no_message_can_hold_is_refused_before_it_is_sent(
 def test_functions_of_estimates_count_into_the_size_of_what_is_sent() -> None:
     spec = {"name": "prices", "estimator": "x" * (5 * MIB // 2)}
     for command in (os.urandom(MIB // 2), b"", None):
-        with pytest.raises(pb.InvalidFunction, match=r"FUNCTION_TOO_LARGE.*prices is [23]\.[05] MiB"):
+        with pytest.raises(
+            pb.InvalidFunction, match=r"FUNCTION_TOO_LARGE.*prices is [23]\.[05] MiB"
+        ):
             door(False)._check_size(command, spec)
 
 
