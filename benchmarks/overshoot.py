@@ -24,6 +24,7 @@ from .metered.service import WINDOW_S, Call, calls_at, most_in_a_minute, serving
 
 sys.path.insert(0, str(report.ROOT / "tests" / "python"))
 
+from keyed.chaos import Process
 from local_cluster import cluster_environment, executor_logs
 
 APP = Path(__file__).with_name("overshoot_app.py")
@@ -110,23 +111,12 @@ def killed(job: subprocess.Popen[bytes], url: str) -> list[float]:
 
 def executors(driver: int) -> list[int]:
     """The processes of executors below the driver's."""
-    parents, found = {}, []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            stat, command = (entry / "stat").read_text(), (entry / "cmdline").read_bytes()
-        except OSError:
-            continue
-        parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
-        if b"CoarseGrainedExecutorBackend" in command and b"java" in command.split(b"\0")[0]:
-            found.append(int(entry.name))
-    return [one for one in found if driver in ancestors(one, parents)]
-
-
-def ancestors(process: int, parents: dict[int, int]) -> list[int]:
-    found = []
-    while process := parents.get(process, 0):
-        found.append(process)
-    return found
+    kind = "CoarseGrainedExecutorBackend"
+    return [
+        process.pid
+        for process in Process.under(driver)
+        if kind in process.command and "java" in process.command.split(" ")[0]
+    ]
 
 
 def told(run: Run) -> str:

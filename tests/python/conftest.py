@@ -277,6 +277,18 @@ def log(tmp_path: Path) -> CallLog:
     return CallLog(str(tmp_path / "calls"))
 
 
+@pytest.fixture(scope="module", params=["s3", "hdfs"])
+def store(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Any]:
+    """Each of the stores in turn, while its process runs."""
+    from stores import S3, Hdfs, running
+
+    kind = {"s3": S3, "hdfs": Hdfs}[request.param]
+    with running(kind, tmp_path_factory.mktemp("store") / request.param) as store:
+        yield store
+
+
 @pytest.fixture(params=["python", "jvm"])
 def engine(request: pytest.FixtureRequest) -> str:
     """Each engine in turn: one suite tells whether they behave alike."""

@@ -100,6 +100,18 @@ class CallLog:
         return {record["pid"] for record in self.events()}
 
 
+def using(log: CallLog, amount: int) -> Callable[[Any], Any]:
+    """Return a function that answers with the row's id, and reports so many tokens."""
+
+    async def call(row: Any) -> int:
+        async with log.call(row.id):
+            await asyncio.sleep(0.01)
+            pb.current_call().report_usage(tokens=amount)
+        return int(row.id)
+
+    return call
+
+
 @dataclass(frozen=True)
 class Kept:
     """Keeps what each micro-batch puts out, for ``foreachBatch``. In files: on Spark Connect the

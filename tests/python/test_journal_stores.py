@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +22,9 @@ from stores import S3, Hdfs, missing, running
 
 pytestmark = [pytest.mark.stores, pytest.mark.skipif(missing() is not None, reason=str(missing()))]
 
-STORES = {"s3": S3, "hdfs": Hdfs}
 
 # The applications below are sent as text; this name is their own.
 build: Any = None
-
-
-@pytest.fixture(scope="module", params=list(STORES))
-def store(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Any]:
-    with running(STORES[request.param], tmp_path_factory.mktemp("store") / request.param) as store:
-        yield store
 
 
 def asks(conf: dict, journal: str, folder: str, first: int, end: int, purged: int = 0):  # type: ignore[no-untyped-def,type-arg]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +10,11 @@ from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
 import pillarbox as pb
-from spark_support import CallLog, by_value
+from spark_support import CallLog, by_value, using
 
 by_value(__name__)
 
 TOKENS: dict[str, Any] = {"per_second": 1000, "unit": "tokens"}
-
-
-def using(log: CallLog, amount: int) -> Callable[[Any], Any]:
-    async def call(row: Any) -> int:
-        async with log.call(row.id):
-            await asyncio.sleep(0.01)
-            pb.current_call().report_usage(tokens=amount)
-        return int(row.id)
-
-    return call
 
 
 @pytest.mark.parametrize("scope", ["query", "executor", "task"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,6 @@ pytestmark = [pytest.mark.stores, pytest.mark.skipif(missing() is not None, reas
 FILES = 8
 KILLS = {"worker": 1, "task": 2, "job": 1, "executor": 1, "driver": 2}
 KEYED = [(backend, format) for backend in ("heap", "rocksdb") for format in (1, 2)]
-STORES = {"s3": S3, "hdfs": Hdfs}
-
-
-@pytest.fixture(scope="module", params=list(STORES))
-def store(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Any]:
-    with running(STORES[request.param], tmp_path_factory.mktemp("store") / request.param) as store:
-        yield store
 
 
 @pytest.fixture(scope="module")

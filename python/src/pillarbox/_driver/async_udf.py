@@ -314,9 +314,7 @@ class AsyncUdf:
             if is_classic:
                 from pyspark.sql.udf import UserDefinedFunction
             else:
-                from pyspark.sql.connect.udf import (  # type: ignore[assignment]
-                    UserDefinedFunction,
-                )
+                from pyspark.sql.connect.udf import UserDefinedFunction  # type: ignore[assignment]
             made = UserDefinedFunction(
                 self.func, self.returnType, self._name, _BATCHED, self.deterministic
             )

@@ -2,8 +2,8 @@ package io.pillarbox.async
 
 /**
  * Counts latencies by buckets: four between a power of two of microseconds and the next, so that a bucket is
- * at most a quarter wider than where it begins. One thread writes and another takes; any thread may see counts that are a
- * little old.
+ * at most a quarter wider than where it begins. One thread writes and another takes, which may see counts that
+ * are a little old.
  */
 private[pillarbox] final class LatencyCounts {
   import LatencyCounts._

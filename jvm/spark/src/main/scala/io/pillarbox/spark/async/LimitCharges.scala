@@ -17,7 +17,7 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, UnsafeProjection}
  *
  * @param limits those of the gate, in its order
  * @param estimates over the rows that come in, of the limits that have one, in their order: a double of an
- *   expression; of a function what it has returned, as [[io.pillarbox.spark.plan.Estimates]] has it, or null
+ *   expression; of a function what it has returned, with its error and traceback, or null
  */
 private[async] final class LimitCharges(operator: String, limits: Seq[LimitSpec], estimates: Seq[Expression])
     extends (util.List[InternalRow] => Array[Double]) {

@@ -84,9 +84,10 @@ private final class KeyedDriver(
   /** Frees the task's resources. Idempotent. */
   override def close(): Unit = if (!closed) {
     closed = true
-    if (rounds != null) rounds.close()
-    try watch.end()
-    finally operator.close()
+    try {
+      if (rounds != null) rounds.close()
+      watch.end()
+    } finally operator.close()
   }
 
   override def abort(): Unit = operator.abort()

@@ -10,8 +10,9 @@ import org.apache.spark.sql.catalyst.trees.TreePattern.LIMIT
 /**
  * Lets a limit of rows, as `limit(3)`, `show(3)` and `head()` have one, limit the calls that are started, too.
  *
- * Only projections, UDFs in Python and other calls may be in between, which give a row for a row. A call that gives one row for a row gets no more rows
- * than the limit. One that gives none or many may need more, so it has that many in flight.
+ * Only projections, UDFs in Python and other calls may be in between, which give a row for a row. A call that
+ * gives one row for a row gets no more rows than the limit. One that gives none or many may need more, so it
+ * has that many in flight.
  */
 private[pillarbox] object LimitedCalls extends Rule[LogicalPlan] {
 

@@ -191,10 +191,9 @@ object DriverMessages {
   private def tell(message: Product): Unit =
     try driverIn(SparkEnv.get).send(message)
     catch {
-      case NonFatal(e) => log.warn(s"The driver was not told '${message.productElement(0)}'", e)
-      case e: InterruptedException =>
+      case e @ (NonFatal(_) | _: InterruptedException) =>
         log.warn(s"The driver was not told '${message.productElement(0)}'", e)
-        Thread.currentThread.interrupt()
+        if (e.isInstanceOf[InterruptedException]) Thread.currentThread.interrupt()
     }
 
   /** Tells without waiting for a connection; what is told may be lost, or come after the task's end. */

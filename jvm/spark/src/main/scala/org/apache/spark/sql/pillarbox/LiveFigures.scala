@@ -6,8 +6,8 @@ import java.util.{ArrayDeque, TreeMap => JTreeMap}
 import scala.jdk.CollectionConverters._
 
 /**
- * What the tab shows of operators by their numbers only while the application runs: keys may be personal data, so they are
- * in memory alone. Thread-safe.
+ * What the tab shows of operators by their numbers only while the application runs: keys may be personal data,
+ * so they are in memory alone. Thread-safe.
  *
  * @param nowMs the present time in ms
  */
