@@ -57,8 +57,12 @@ class Usage:
     """What the JVM and the Python workers used while a block ran."""
 
     seconds: float = 0.0
-    cpu_seconds: float = 0.0
+    cpu_of: dict[str, float] = field(default_factory=dict)
     peak_bytes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def cpu_seconds(self) -> float:
+        return sum(self.cpu_of.values())
 
 
 @contextmanager
@@ -77,7 +81,8 @@ def usage(every_seconds: float = 0.05) -> Iterator[Usage]:
     try:
         yield found
     finally:
-        found.seconds, found.cpu_seconds = time.perf_counter() - started, _cpu_seconds() - cpu
+        found.seconds = time.perf_counter() - started
+        found.cpu_of = {kind: one - cpu[kind] for kind, one in _cpu_seconds().items()}
         done.set()
         watcher.join()
 
@@ -103,10 +108,18 @@ def _stat(pid: int) -> list[str]:
         return []
 
 
-def _cpu_seconds() -> float:
-    """User and system time of all descendants, ended ones that were waited for included."""
-    stats = filter(None, map(_stat, _descendants()))
-    return sum(sum(map(int, stat[11:15])) for stat in stats) / TICKS
+def _cpu_seconds() -> dict[str, float]:
+    """User and system time of the JVM, and of Spark's daemon with its workers.
+
+    Ended processes count that were waited for.
+    """
+    seconds = {"jvm": 0.0, "worker": 0.0}
+    for pid in _descendants():
+        stat = _stat(pid)
+        if stat:
+            kind = "jvm" if _name(pid) == "java" else "worker"
+            seconds[kind] += sum(map(int, stat[11:15])) / TICKS
+    return seconds
 
 
 def _resident() -> dict[str, int]:

@@ -19,12 +19,13 @@ import pillarbox as pb
 from . import jvm_peer
 from .data import SCHEMA, TASKS
 
+PARTITIONS = "spark.sql.shuffle.partitions"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "4g",
-    "spark.sql.shuffle.partitions": str(TASKS),
+    PARTITIONS: str(TASKS),
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.session.timeZone": "UTC",

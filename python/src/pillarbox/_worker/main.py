@@ -26,7 +26,7 @@ from ..errors import error
 from . import accumulators, stderr
 from .channel import Channel
 from .frames import Init, read_init
-from .gc_tuning import collect_less_often
+from .gc_tuning import collect_less_often, freeze_imports
 from .keyed_functions import OpenedFunction
 from .lru_cache import FunctionKey
 from .process import WorkerProcess, current
@@ -61,6 +61,7 @@ def main(infile: BinaryIO, outfile: BinaryIO) -> None:
         process.close()
     if not clean:
         sys.exit(-1)
+    freeze_imports()
 
 
 def _serve(infile: BinaryIO, process: WorkerProcess, channel: Channel) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import signal
 import sys
@@ -21,6 +20,7 @@ from .._keyed.command import KeyedCommand
 from ..errors import error
 from . import accumulators, stderr
 from .frames import Init
+from .gc_tuning import collect_frozen
 from .keyed_functions import OpenedFunction
 from .lru_cache import FunctionKey, LruCache
 
@@ -86,7 +86,7 @@ class WorkerProcess:
         self._commands.take_surplus()
         await _close(self._functions.take_surplus(), self._resources.take_surplus(), 1.0)
         if before - self._kept_bytes() >= _WORTH_COLLECTING:
-            gc.collect()  # sessions and their functions refer to each other in cycles
+            collect_frozen()  # sessions and their functions refer to each other in cycles
 
     def _kept_bytes(self) -> int:
         return self._commands.bytes + self._functions.bytes + self._resources.bytes

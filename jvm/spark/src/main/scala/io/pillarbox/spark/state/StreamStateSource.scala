@@ -22,7 +22,9 @@ private[pillarbox] final class StreamStateSource(
 
   private val partition = commits.partitionOf(number)
   private val base = commits.versionOf(number)
-  private val folder = new StateFolder(partition.folder, settings.configuration)
+  private val files =
+    new PartitionFiles(partition.folder.getParent, number, commits.layout, settings.configuration)
+  private val folder = files.folder
   private var versioned: VersionedState = _
   private var committed = false
 
@@ -105,7 +107,8 @@ private[pillarbox] final class StreamStateSource(
       StateBackends.forStream(task.storage, task.keySchema, settings.rocksDBMemory, from, clockBehind)
     def fits(database: LocalDatabase) = StateBackends.canAdopt(task.storage, database)
     new StateLoader(
-      folder,
+      files,
+      task.keySchema,
       () => make(None),
       database => Option.when(fits(database))(make(Some(database)))
     ).load(base)

@@ -1,0 +1,145 @@
+"""What a keyed stream costs with Spark's default of 200 partitions: CPU of tasks with a few rows.
+
+``python -m benchmarks.keyed.partitions``. Small micro-batches go through each way in turn. CPU is
+that of the JVM and of the Python workers, as such tasks hardly ever wait.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from .. import measure, report
+from . import contestants, data, jvm_peer, stream
+
+ROWS, BATCHES, ROWS_A_KEY = 20_000, 10, 10
+STATELESS = "a stage without state"
+PEERS = (contestants.AGGREGATE, contestants.TWS_JVM)
+
+
+def shuffled(df: DataFrame) -> DataFrame:
+    return df.repartition(int(str(df.sparkSession.conf.get(stream.PARTITIONS))), "k")
+
+
+def stateless(df: DataFrame) -> DataFrame:
+    return shuffled(df).selectExpr("k", "v + 1 AS n", "v AS total")
+
+
+WAYS: dict[str, Callable[[DataFrame], DataFrame]] = {
+    STATELESS: stateless,
+    contestants.SCAN: contestants.scan,
+    contestants.ROW: contestants.keyed(contestants.ours.RunningCount),
+    contestants.COLUMNS: contestants.keyed(contestants.ours.RunningCountColumns),
+    contestants.IDENTITY: lambda df: contestants.identity(shuffled(df)),
+    contestants.AGGREGATE: contestants.aggregate,
+    contestants.TWS_JVM: jvm_peer.running_count(False),
+}
+
+
+@dataclass
+class Result:
+    """CPU seconds of the runs of one way."""
+
+    who: str
+    jvm: list[float] = field(default_factory=list)
+    python: list[float] = field(default_factory=list)
+
+    @property
+    def cpu(self) -> list[float]:
+        return [jvm + python for jvm, python in zip(self.jvm, self.python, strict=True)]
+
+
+def main() -> None:
+    options = arguments()
+    results = {
+        who: Result(who) for who in WAYS if any(one in who for one in options.only.split(","))
+    }
+    spark = stream.session()
+    spark.conf.set(stream.PARTITIONS, options.partitions)
+    with tempfile.TemporaryDirectory(prefix="keyed-bench-") as name:
+        rows = data.write(
+            Path(name) / "rows", options.rows, options.rows // ROWS_A_KEY, files=BATCHES
+        )
+        for repeat in range(-options.warm_up, options.repeats):
+            for who in in_turn(list(results), repeat):
+                # Spark's own operators take minutes.
+                if who not in PEERS or repeat == 0:
+                    one_run(spark, rows, results[who], counts=repeat >= 0)
+    spark.stop()
+    page = document(list(results.values()), options)
+    print(page)
+    if options.output:
+        (options.output / "keyed-partitions.md").write_text(page)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="benchmarks.keyed.partitions", description=__doc__)
+    parser.add_argument("--rows", type=int, default=ROWS, help=f"in {BATCHES} micro-batches")
+    parser.add_argument("--partitions", type=int, default=200)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--warm-up", type=int, default=2, help="rounds that don't count")
+    parser.add_argument("--only", default="", help="ways whose name has one of these, by commas")
+    parser.add_argument("--output", type=Path, help="folder to write keyed-partitions.md to")
+    return parser.parse_args()
+
+
+def in_turn(ways: list[str], repeat: int) -> list[str]:
+    """Each way is behind another one each time, since it may have left work for the JVM."""
+    return ways if repeat % 2 else ways[::-1]
+
+
+def one_run(spark: SparkSession, rows: data.Rows, result: Result, counts: bool) -> None:
+    frame = WAYS[result.who](stream.read(spark, rows.folder, files_a_batch=1))
+    with measure.usage() as used:
+        ran = stream.run(frame, no_data_batches=False)
+    batches = [progress["numInputRows"] for progress in ran.progress]
+    if batches != [rows.rows // BATCHES] * BATCHES:
+        raise RuntimeError(f"{result.who} saw micro-batches of {batches} rows")
+    if counts:
+        result.jvm.append(used.cpu_of["jvm"])
+        result.python.append(used.cpu_of["worker"])
+    print(f"  {result.who}: {used.cpu_of}, {used.seconds:.1f} s", flush=True)
+
+
+def document(results: list[Result], options: argparse.Namespace) -> str:
+    tasks = BATCHES * options.partitions
+    base = {result.who: result for result in results}.get(STATELESS)
+    lines = [row(result, base, tasks) for result in results if result.cpu]
+    table = (
+        "| how | CPU, s | lowest - highest | of it Python | more than without state, ms a task |\n"
+        "|---|--:|--:|--:|--:|\n" + "\n".join(lines)
+    )
+    conditions = (
+        f"{options.rows:,} rows of {options.rows // ROWS_A_KEY:,} keys in {BATCHES} micro-batches, "
+        f"{options.partitions} partitions, so {tasks:,} tasks behind the shuffle with "
+        f"{options.rows / tasks:.0f} rows each; local[{data.TASKS}], RocksDB, checkpoint on the "
+        f"local disk. CPU seconds of the JVM and of the Python processes for a whole query, by "
+        f"/proc: {options.warm_up} rounds to warm up, the median of {options.repeats} that follow, "
+        "in turn and both ways round. Spark's own operators run once."
+    )
+    return report.page(
+        "Keyed streams with 200 partitions",
+        "What does a task with a few rows cost, where Spark's default makes 200 of a micro-batch?",
+        [table],
+        conditions,
+        "python -m benchmarks.keyed.partitions --output docs/benchmarks",
+    )
+
+
+def row(result: Result, base: Result | None, tasks: int) -> str:
+    median, python = statistics.median(result.cpu), statistics.median(result.python)
+    more = (median - statistics.median(base.cpu)) / tasks * 1_000 if base else 0.0
+    return (
+        f"| {result.who} | {median:.1f} | {min(result.cpu):.1f} - {max(result.cpu):.1f} "
+        f"| {python:.1f} | {more:.1f} |"
+    )
+
+
+if __name__ == "__main__":
+    main()
