@@ -66,8 +66,8 @@ private[journal] final class JournalTable(session: SparkSession, wanted: Journal
       if (other != dataType) differing(field.name) = s"${other.catalogString} and ${dataType.catalogString}"
     }
     if (!places) found.keys.foreach(refuseDiffering(operator, _))
-    val same = found.filterNot { case (column, _) => differing.contains(column) }
-    StructType(same.map { case (column, dataType) => StructField(column, dataType) }.toSeq)
+    val fields = found.map { case (column, dataType) => StructField(column, dataType) }.toSeq
+    StructType(fields.filterNot(field => differing.contains(field.name)))
   }
 
   /** Throws if the column of the operator has several types. */
