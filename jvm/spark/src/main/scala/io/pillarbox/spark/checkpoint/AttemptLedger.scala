@@ -64,7 +64,7 @@ private[pillarbox] object AttemptLedger {
   private val Name = """(\d+)\.run""".r
   private val ledgers = new ConcurrentHashMap[String, AttemptLedger]
 
-  def of(runId: String, operator: Path, conf: Configuration): AttemptLedger =
+  def of(runId: String, operator: Path, conf: => Configuration): AttemptLedger =
     ledgers.computeIfAbsent(s"$runId/$operator", _ => new AttemptLedger(operator, conf, runId))
 
   def of(info: StatefulOperatorStateInfo, session: SparkSession): AttemptLedger = of(
