@@ -87,6 +87,12 @@ def usage(every_seconds: float = 0.05) -> Iterator[Usage]:
         watcher.join()
 
 
+def jvm_files() -> int:
+    """The files and sockets that the JVM has open."""
+    pids = [pid for pid in _descendants() if _name(pid) == "java"]
+    return sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in pids)
+
+
 def _descendants() -> list[int]:
     parents = {}
     for entry in Path("/proc").iterdir():

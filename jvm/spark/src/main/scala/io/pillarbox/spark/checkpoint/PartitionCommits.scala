@@ -7,23 +7,24 @@ import org.apache.spark.sql.pillarbox.Spark41.StatefulOperatorStateInfo
 import org.apache.spark.sql.pillarbox.{SparkAdapter, StatePartition, StatefulExec}
 
 /**
- * The versions of an operator's partitions in one micro-batch, for its tasks.
+ * The versions of an operator's partitions in one micro-batch.
  *
- * @param versionOf the version of a partition that the micro-batch starts from
+ * @param versionOf the version of a partition that the micro-batch starts from. On the driver only: each task
+ *   gets its own with its partition, so that none reads those of all
  * @param reports the reports of the tasks to the query's driver
  */
 private[pillarbox] final case class PartitionCommits[A](
     settings: StateSettings,
     partitionOf: Int => StatePartition,
-    versionOf: Int => StateVersion,
+    @transient versionOf: Int => StateVersion,
     reports: PartitionReports[A],
     checkpoints: StatefulExec.CheckpointReport
 ) {
 
-  /** Reports a commit to the query's driver. Task thread. */
-  def committed(partition: Int, next: StateVersion, content: A): Unit = {
+  /** Reports a commit, of the version after `base`, to the query's driver. Task thread. */
+  def committed(partition: Int, base: StateVersion, next: StateVersion, content: A): Unit = {
     reports.add(partition -> PartitionReport(next.id, content))
-    checkpoints.add(partition, next.number, next.id, versionOf(partition).id)
+    checkpoints.add(partition, next.number, next.id, base.id)
     if (settings.reportCommits) partitionOf(partition).reportCommit(next.number)
   }
 }
@@ -55,9 +56,10 @@ private[pillarbox] object PartitionCommits {
         ledger.begins(info.storeVersion + 1, reports)
         (Some(ledger.run), bases)
       }
+    val (checkpoint, operator, query) = (info.checkpointLocation, info.operatorId, info.queryRunId)
     PartitionCommits(
       StateSettings.of(session, conf, run),
-      StatePartition(info.checkpointLocation, info.operatorId, _, info.queryRunId),
+      StatePartition(checkpoint, operator, _, query),
       versions,
       reports,
       checkpoints

@@ -2,6 +2,7 @@ package io.pillarbox.spark.inspect
 
 import io.pillarbox.spark.checkpoint.{StateFolder, StateVersion}
 import io.pillarbox.spark.state.{LocalDatabase, StateBackends, StateLoader}
+import io.pillarbox.state.rocksdb.store.RocksDBMemory
 import org.apache.hadoop.fs.Path
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD
@@ -23,7 +24,7 @@ private final class StoredRowsRDD(
     stored: Seq[StoredPartition],
     layout: StoredLayout,
     hadoopConf: Broadcast[SerializableConfiguration],
-    memoryLimit: Long
+    memoryLimit: Option[Long]
 ) extends RDD[InternalRow](context, Nil) {
 
   override protected def getPartitions: Array[Partition] = stored.toArray
@@ -33,7 +34,8 @@ private final class StoredRowsRDD(
     val folder = new StateFolder(new Path(partition.folder), hadoopConf.value.value)
     val scratch = LocalFolders.create("read-state")
     context.addTaskCompletionListener[Unit](_ => scratch.close())
-    def make(from: Option[LocalDatabase]) = StateBackends.forReading(layout.keys, memoryLimit, from)
+    val memory = memoryLimit.getOrElse(RocksDBMemory.default)
+    def make(from: Option[LocalDatabase]) = StateBackends.forReading(layout.keys, memory, from)
     val loader = new StateLoader(folder, () => make(None), database => Some(make(Some(database))))
     val versioned = loader.load(partition.version)
     val toUnsafe = UnsafeProjection.create(layout.schema)
