@@ -165,6 +165,7 @@ LINES = CONNECT | {
     "test_carry_over_spark",
     "test_checkpoints_spark",
     "test_configure_spark",
+    "test_partitions_spark",
     "test_stored_checkpoints",
 }
 

@@ -206,6 +206,32 @@ def test_a_purge_by_name_version_and_age(spark: SparkSession, journal: str) -> N
     assert list(Path(journal).iterdir()) == []
 
 
+def test_answers_that_cannot_be_read_together_can_be_purged(
+    spark: SparkSession, journal: str
+) -> None:
+    rated(claims(spark, 10), journal).collect()
+
+    async def text(row: Any) -> tuple[str, str]:
+        return str(row.amount), row.customer
+
+    kept = {"returns": "risk string, text string", "name": "risk", "journal": journal}
+    inputs = {"inputs": ["customer", "amount"], "engine": "jvm"}
+    claims(spark, 10).transform(pb.async_io, text, **kept, **inputs).collect()
+    with pytest.raises(pb.InvalidOption, match=r"JOURNAL_COLUMNS_DIFFER.*risk has.*double and str"):
+        pb.read_journal(spark, journal, name="risk")
+
+    def purged(**what: Any) -> int:
+        return pb.purge_journal(spark, journal, name="risk", **what)
+
+    assert purged(where="key.customer = 'person 7' and answer.text is not null") == 2
+    with pytest.raises(pb.InvalidOption, match=r"JOURNAL_COLUMNS_DIFFER.*risk has.*double and str"):
+        purged(where="answer.risk = '1'")
+    with pytest.raises(Exception, match="FIELD_NOT_FOUND"):
+        purged(where="answer.rsk = '1'")
+    assert purged(older_than="1 hour") == 0
+    assert purged() == 18
+
+
 def test_a_purge_without_an_aim_is_refused(spark: SparkSession, journal: str) -> None:
     rated(claims(spark, 3), journal).collect()
     with pytest.raises(pb.InvalidOption, match="PURGE_OF_EVERYTHING"):

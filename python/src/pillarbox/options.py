@@ -30,7 +30,13 @@ Duration = str | timedelta
 ShareScope = Literal["task", "query"]
 StateBackend = Literal["rocksdb", "heap"]
 
-MOST_SLOTS = 10_000
+MOST_PARTS = 10_000
+
+
+def check_parts(option: str, value: int) -> None:
+    """Accept a number of parts that an operator may have."""
+    check_count(option, value, 8)
+    check(value <= MOST_PARTS, option, f"at most {MOST_PARTS}", value, MOST_PARTS)
 
 
 @answers_unknown
@@ -132,9 +138,7 @@ class CarryOver:
         if self.max_rows is not None:
             check_count("carry_over.max_rows", self.max_rows, 1000)
         if self.slots is not None:
-            check_count("carry_over.slots", self.slots, 8)
-            fits = self.slots <= MOST_SLOTS
-            check(fits, "carry_over.slots", f"at most {MOST_SLOTS}", self.slots, MOST_SLOTS)
+            check_parts("carry_over.slots", self.slots)
 
     @property
     def _max_lag_ms(self) -> int:

@@ -48,7 +48,8 @@ def apply(df, function=None, **options):
 
 def test_the_spec_says_all_that_the_operator_needs(df, asked):
     apply(df, by=["K"], timestamp="TS", order_by="t", inputs=["k", "v"], time_sorted=True,
-          backend="heap", side_outputs={"bad": "why string"}, name="rotations")  # fmt: skip
+          backend="heap", side_outputs={"bad": "why string"}, name="rotations",
+          partitions=12)  # fmt: skip
     ((_, command, spec, _),) = asked
     returns = t.StructType.fromJson(json.loads(spec.pop("returns")))
     assert returns.simpleString() == "struct<tag:string,k:string,n:bigint,bad:struct<why:string>>"
@@ -57,6 +58,7 @@ def test_the_spec_says_all_that_the_operator_needs(df, asked):
         "by": ["k"], "timestamp": "ts", "backend": "heap", "timers": "heap", "order_by": ["t"],
         "time_sorted": True, "inputs": ["k", "v"], "tags": ["bad"], "streaming": False,
         "event_time": True, "blocked_loop_ms": 5000, "initial": [], "on_late": "drop",
+        "partitions": 12,
     }  # fmt: skip
     from pyspark import cloudpickle
 
@@ -145,6 +147,8 @@ class Calls(pb.AsyncKeyedProcessFunction):
         ({"timers": "heap"}, 'Meant is backend=pb.Backend("rocksdb", timers="heap")'),
         ({"time_sorted": 1}, "time_sorted must be True or False"),
         ({"time_sorted": True}, "neither timestamp nor a watermark"),
+        ({"partitions": 0}, "partitions must be a whole number from 1"),
+        ({"partitions": 20_000}, "partitions must be at most 10000"),
         ({"name": ""}, "name must be a name"),
         ({"returns": "n"}, "returns must be a DDL string"),
         ({"returns": "n int, N int"}, "two columns named N"),

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 import pillarbox as pb
 from keyed import scripts
 from keyed.scripts import SCRIPTS, CountAndSum, Distinct, Script, same_rows
+from keyed.streams import settings
 
 # Executors have no copy of the tests.
 cloudpickle.register_pickle_by_value(scripts)
@@ -118,6 +119,26 @@ def test_state_outlives_the_query(
     for batch in script.batches:
         files.add(batch)
         rows = files.run(backend)
+    same_rows(rows, script.stream)
+
+
+@pytest.mark.parametrize("backend", ["rocksdb", "heap"])
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(script, marks=[] if number % 6 == 0 else [pytest.mark.whole])
+        for number, script in enumerate(SCRIPTS)
+    ],
+    ids=lambda script: script.name,
+)
+def test_state_moves_to_other_partitions_before_each_micro_batch(
+    spark: SparkSession, tmp_path: Path, script: Script, backend: str
+) -> None:
+    files = Files(spark, script, tmp_path)
+    for number, batch in enumerate(script.batches):
+        files.add(batch)
+        with settings(spark, **{"spark.sql.shuffle.partitions": str((2, 3, 1, 5)[number % 4])}):
+            rows = files.run(backend)
     same_rows(rows, script.stream)
 
 

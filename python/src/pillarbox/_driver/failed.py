@@ -25,8 +25,8 @@ def failed(df: DataFrame, *, column: str | None = None) -> DataFrame:
 
     Write the result first, or cache it: each action on an ``async_io`` makes its calls. The input's
     columns and the error column are known by metadata of the latter, which ``select``,
-    ``withColumn``, ``withColumnRenamed``, Parquet, ORC and tables keep; CSV, JSON and an expression
-    over the column don't.
+    ``withColumn``, ``withColumnRenamed``, Parquet and tables keep; files of ORC, CSV and JSON,
+    and an expression over the column don't.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from .._keyed.input_columns import check_comparable, check_timestamp
 from .._keyed.output import LATE, TAG, OnLate, check_on_late, check_tag, wire_schema
 from .._keyed.tagged import union_time
 from ..errors import error
-from ..options import Backend, StateBackend, as_backend
+from ..options import Backend, StateBackend, as_backend, check_parts
 from .keys import key_columns
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class KeyedOptions:
     time_sorted: bool = False
     on_late: OnLate = "drop"
     backend: StateBackend | Backend = "rocksdb"
+    partitions: int | None = None
 
     def __post_init__(self) -> None:
         check_name("name", self.name, "rotations")
@@ -49,6 +50,8 @@ class KeyedOptions:
             column_names("order_by", self.order_by)
         if self.inputs is not None:
             column_names("inputs", self.inputs)
+        if self.partitions is not None:
+            check_parts("partitions", self.partitions)
 
     @property
     def storage(self) -> Backend:

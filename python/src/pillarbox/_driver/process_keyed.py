@@ -52,6 +52,7 @@ def process_keyed(
     on_late: OnLate = "drop",
     initial_state: DataFrame | Mapping[str, DataFrame] | None = None,
     backend: StateBackend | Backend = "rocksdb",
+    partitions: int | None = None,
     name: str | None = None,
 ) -> DataFrame:
     """Apply ``function`` to the rows of ``df``, key by key, with state and timers.
@@ -97,6 +98,9 @@ def process_keyed(
         already, and ignores it. In a batch it is the state of each key before its first row.
     backend: the storage of state and timers between micro-batches: "rocksdb", "heap" or a
         :class:`Backend`.
+    partitions: the number of partitions of a stream's state and the shuffle before it; by default
+        ``spark.sql.shuffle.partitions``, or what the checkpoint has if nobody has set that. A query
+        that is started again with another number goes on with it. No meaning in a batch.
     name: the operator's name in plans, metrics and messages; by default the function's class.
 
     Raises :class:`InvalidOption`, :class:`InvalidSchema`, :class:`InvalidFunction` or
@@ -106,7 +110,15 @@ def process_keyed(
 
     check_kind(function, KeyedProcessFunction, JvmFunction)
     options = KeyedOptions(
-        _name_of(function, name), by, inputs, timestamp, order_by, time_sorted, on_late, backend
+        _name_of(function, name),
+        by,
+        inputs,
+        timestamp,
+        order_by,
+        time_sorted,
+        on_late,
+        backend,
+        partitions,
     )
     form = "jvm" if isinstance(function, JvmFunction) else "row"
     return _plan(df, _Asked(function, form, returns, side_outputs), options, initial_state)
@@ -136,6 +148,7 @@ def process_keyed_async(
     call_column: str | None = None,
     resource: Callable[[], Any] | None = None,
     backend: StateBackend | Backend = "rocksdb",
+    partitions: int | None = None,
     name: str | None = None,
 ) -> DataFrame:
     """Apply ``function`` to the rows of ``df``, key by key, with calls that are awaited.
@@ -148,7 +161,7 @@ def process_keyed_async(
     ----------
     function: an object of an :class:`AsyncKeyedProcessFunction`.
     by, returns, inputs, timestamp, order_by, time_sorted, side_outputs, on_late, initial_state,
-        backend, name: as in :func:`process_keyed`, but there are no timers.
+        backend, partitions, name: as in :func:`process_keyed`, but there are no timers.
     capacity: the number of rows in flight in one task, each of another key.
     limit: the number of calls that the service may see, or how much they may use, as a
         :class:`Limit` or several; an attempt of ``process`` counts as a call. No scope="key": a key
@@ -175,7 +188,15 @@ def process_keyed_async(
 
     check_kind(function, AsyncKeyedProcessFunction)
     options = KeyedOptions(
-        _name_of(function, name), by, inputs, timestamp, order_by, time_sorted, on_late, backend
+        _name_of(function, name),
+        by,
+        inputs,
+        timestamp,
+        order_by,
+        time_sorted,
+        on_late,
+        backend,
+        partitions,
     )
     calls = CallOptions(
         *(capacity, timeout, retry, on_error, resource, limit, usage, budget, call_column)
@@ -197,6 +218,7 @@ def process_keyed_arrow(
     order_by: str | Sequence[str] | None = None,
     initial_state: DataFrame | Mapping[str, DataFrame] | None = None,
     backend: StateBackend | Backend = "rocksdb",
+    partitions: int | None = None,
     name: str | None = None,
 ) -> DataFrame:
     """Apply ``function`` to the rows of ``df`` as Arrow columns, with state of their keys.
@@ -204,7 +226,7 @@ def process_keyed_arrow(
     Parameters
     ----------
     function: an object of an :class:`ArrowKeyedProcessFunction`.
-    by, returns, inputs, timestamp, order_by, initial_state, backend, name: as in
+    by, returns, inputs, timestamp, order_by, initial_state, backend, partitions, name: as in
         :func:`process_keyed`.
 
     Raises as :func:`process_keyed`.
@@ -213,7 +235,10 @@ def process_keyed_arrow(
 
     check_kind(function, ArrowKeyedProcessFunction)
     options = KeyedOptions(
-        _name_of(function, name), by, inputs, timestamp, order_by, backend=backend
+        _name_of(function, name),
+        *(by, inputs, timestamp, order_by),
+        backend=backend,
+        partitions=partitions,
     )
     return _plan(df, _Asked(function, "arrow", returns), options, initial_state)
 

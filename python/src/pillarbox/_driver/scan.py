@@ -32,6 +32,7 @@ def scan(
     on_late: OnLate = "drop",
     initial_state: DataFrame | Mapping[str, DataFrame] | None = None,
     backend: StateBackend | Backend = "rocksdb",
+    partitions: int | None = None,
     name: str | None = None,
 ) -> DataFrame:
     """Fold the rows of each key into state, and return a row for each input row.
@@ -53,8 +54,8 @@ def scan(
         unless the input has one of this name.
     initial_state: as in :func:`process_keyed`; a DataFrame has a column for each state, and stored
         state has the name "scan".
-    by, timestamp, order_by, time_sorted, backend, name: as in :func:`process_keyed`; the name is
-        "scan" by default.
+    by, timestamp, order_by, time_sorted, backend, partitions, name: as in :func:`process_keyed`;
+        the name is "scan" by default.
 
     Raises as :func:`process_keyed`. An expression that doesn't resolve raises Spark's
     AnalysisException. Nondeterministic expressions, windows, subqueries, Python functions and types
@@ -67,7 +68,9 @@ def scan(
     from .specs import keyed_spec
 
     name = "scan" if name is None else name
-    options = KeyedOptions(name, by, None, timestamp, order_by, time_sorted, on_late, backend)
+    options = KeyedOptions(
+        name, by, None, timestamp, order_by, time_sorted, on_late, backend, partitions
+    )
     found = check_input(df, options)
     life = as_ttl(ttl)
     _check_ttl(life, found.has_event_time)

@@ -81,6 +81,7 @@ def keyed_spec(
         "event_time": found.has_event_time,
         "blocked_loop_ms": BLOCKED_LOOP_MS,
         "initial": [] if initial is None else initial.states,
+        "partitions": options.partitions,
         **({} if found.late is None else {"late": found.late.json()}),
     }
 

@@ -164,6 +164,43 @@ abstract class PersistenceContract extends AnyFunSuite with StateFixture {
     }
   }
 
+  /** What a key has in each state. */
+  private def told(backend: KeyedStateBackend[String], key: String): Seq[Any] = {
+    val (v, l, m) = (backend.getOrCreate(value), backend.getOrCreate(list), backend.getOrCreate(map))
+    backend.setCurrentKey(key)
+    Seq(v.value(), l.get().toSeq, (m: MapState[String, _]).get("x"))
+  }
+
+  test("logs of several partitions are read one after the other, and entries of some keys left out") {
+    val mine = (key: String) => key.drop(1).toInt % 3 == 1
+    val parts = Seq(0 until 40 by 2, 1 until 40 by 2).map { own =>
+      withBackend() { backend =>
+        Seq(own, own.take(7), own.drop(15)).map { some =>
+          fill(backend, some)
+          backend.setCurrentKey(s"k${some.head}")
+          backend.getOrCreate(value).clear()
+          bytesOf(backend.commit())
+        }
+      }
+    }
+    withBackend() { whole =>
+      withBackend() { third =>
+        for (backend <- Seq(whole, third); logs <- parts) {
+          backend.restoresOther()
+          val keeps = if (backend eq third) mine else null
+          logs.foreach(log => backend.restore(new ByteArrayInputStream(log), "a log", keeps))
+        }
+        assert(whole.version == 3 && third.version == 3)
+        fill(whole, 1 to 1)
+        fill(third, 1 to 1)
+        for (key <- (0 until 40).map(i => s"k$i"))
+          assert(told(third, key) == (if (mine(key)) told(whole, key) else Seq[Any](null, Nil, null)), key)
+        assert(told(whole, "k1") == Seq[Any]("v1", Seq("1", "2", "1", "2", "1", "2"), 1L))
+        assert(whole.numEntries("value") == 37)
+      }
+    }
+  }
+
   test("state that a run doesn't register is kept for the next one") {
     withBackend() { first =>
       fill(first, 0 until 20)

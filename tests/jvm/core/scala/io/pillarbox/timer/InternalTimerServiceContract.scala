@@ -188,6 +188,19 @@ abstract class InternalTimerServiceContract extends AnyFunSuite {
     }
   }
 
+  test("timers of some keys are left out of what is restored") {
+    val timers = fixture()
+    for (key <- 0L until 20L) timers.event(key, key)
+    val snapshot = timers.snapshot()
+    timers.advanceWatermark(5)
+    val (log, some) = (timers.commit(), fixture())
+    Seq(snapshot, log).foreach { bytes =>
+      some.service.restore(new java.io.ByteArrayInputStream(bytes), "timers", _ % 4 == 1)
+    }
+    some.advanceWatermark(Long.MaxValue)
+    assert(some.fired.map(_.key).sorted == Seq(9L, 13L, 17L))
+  }
+
   test("commits replayed after a snapshot give the same timers, over random changes") {
     val random = new Random(11)
     val timers = fixture()

@@ -153,23 +153,27 @@ private[pillarbox] abstract class KeyedStateBackend[K](
    * Reads a snapshot, or a log that follows the last read one. Must come before the first state is
    * registered.
    *
-   * Entries of key groups outside the range are left out. Snapshots of several partitions (before a change of
-   * their number) may be read one after the other.
+   * Entries of key groups outside the range are left out. Those of several partitions (before a change of
+   * their number) may be read one after the other, with [[restoresOther]] between them.
    *
    * @param source names the file in errors
+   * @param keeps true for the keys whose entries are taken; null for all
    * @throws StateRestoreException if it is damaged, of a newer format, or doesn't follow; close the backend
    *   then
    */
-  final def restore(in: InputStream, source: String): Unit = {
+  final def restore(in: InputStream, source: String, keeps: K => Boolean = null): Unit = {
     checkThread()
     if (states.nonEmpty)
       throw new IllegalStateException(
         s"$source can't be restored: states are registered already, restore first"
       )
-    doRestore(in, source)
+    doRestore(in, source, keeps)
   }
 
-  protected def doRestore(in: InputStream, source: String): Unit
+  protected def doRestore(in: InputStream, source: String, keeps: K => Boolean): Unit
+
+  /** Tells that what is restored next is of another partition, with keys of its own. */
+  final def restoresOther(): Unit = currentVersion = 0L
 
   /** The restored states that are not registered yet. Their entries are kept, and go into snapshots. */
   def unclaimedStates: Seq[String]

@@ -82,11 +82,12 @@ private[pillarbox] final class InternalTimerServiceImpl[K](
    * Reads a snapshot, or a commit that follows the last read one; timers of other partitions are left out.
    *
    * @param source names the file in errors
+   * @param keeps true for the keys whose timers are taken; null for all
    * @throws io.pillarbox.state.StateRestoreException if it is damaged, of a newer format or another key type;
    *   the service must not be used then
    */
-  def restore(in: InputStream, source: String): Unit = {
-    log.read(in, source, eventTime, processingTime)
+  def restore(in: InputStream, source: String, keeps: K => Boolean = null): Unit = {
+    log.read(in, source, eventTime, processingTime, keeps)
     Seq(eventTime, processingTime).foreach(_.forgetChanges())
   }
 

@@ -38,13 +38,22 @@ private[timer] final class TimerLog[K](
       Seq(eventTime, processingTime).foreach(s => s.changes.forEach(record(s.timerType.kind)))
     )
 
-  /** @throws StateRestoreException if anything is wrong with it */
-  def read(in: InputStream, source: String, eventTime: TimerStore[K], processingTime: TimerStore[K]): Unit = {
+  /**
+   * @param keeps true for the keys whose timers are taken; null for all
+   * @throws StateRestoreException if anything is wrong with it
+   */
+  def read(
+      in: InputStream,
+      source: String,
+      eventTime: TimerStore[K],
+      processingTime: TimerStore[K],
+      keeps: K => Boolean
+  ): Unit = {
     val checked = new CheckedInputStream(in, new CRC32C)
     val data = new DataInputStream(checked)
     try {
       checkHeader(data, source)
-      val added = Seq(new Additions(eventTime), new Additions(processingTime))
+      val added = Seq(eventTime, processingTime).map(new Additions(_, keeps))
       val records = readRecords(data, added)
       added.foreach(_.flush())
       checkEnd(data, checked, records, source)
@@ -137,14 +146,14 @@ private[timer] final class TimerLog[K](
   }
 
   /** Adds timers in bulk, and removes them one by one, in the order of the log. */
-  private final class Additions(store: TimerStore[K]) {
+  private final class Additions(store: TimerStore[K], keeps: K => Boolean) {
     private val serializer = new TimerSerializer(store.timerType)
     private val waiting = Vector.newBuilder[Timer[K]]
     private var count = 0
 
     def take(input: InputView, isAdded: Boolean): Unit = {
       val timer = serializer.deserialize(input)
-      if (range.contains(timer.keyGroup)) {
+      if (range.contains(timer.keyGroup) && (keeps == null || keeps(timer.key))) {
         if (isAdded) add(timer)
         else {
           flush()

@@ -330,7 +330,7 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
     }
   }
 
-  test("the number of partitions stays that of the first run") {
+  test("a query that is started again with another number of partitions goes on with its state") {
     withFolder { folder =>
       val stream = new Stream(folder)
       val keys = (1 to 20).map(i => Event(i.toString, i.toLong, 1000))

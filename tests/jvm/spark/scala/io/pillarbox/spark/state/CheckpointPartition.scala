@@ -16,16 +16,26 @@ import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.types.StructType
 
 /** A partition's folder in which versions are committed by hand. Keys and values are longs. */
-final class CheckpointPartition(val local: LocalPath, names: FileNames, storage: StateStorage) {
+final class CheckpointPartition(
+    operator: LocalPath,
+    names: FileNames,
+    storage: StateStorage,
+    number: Int = 0,
+    layout: StateLayout = StateLayout(1)
+) {
   import CheckpointPartition._
 
-  val folder = new StateFolder(new HadoopPath(local.toUri), new Configuration)
+  val local: LocalPath = operator.resolve(number.toString)
+
+  val files = new PartitionFiles(new HadoopPath(operator.toUri), number, layout, new Configuration)
+  val folder: StateFolder = files.folder
   val tables = new SharedTables(folder.path, folder.conf)
 
   def loader: StateLoader = loaderOf(storage)
 
   def loaderOf(storage: StateStorage): StateLoader = new StateLoader(
-    folder,
+    files,
+    schema,
     () => StateBackends.forStream(storage, schema, Memory),
     from =>
       Option.when(StateBackends.canAdopt(storage, from))(
@@ -71,7 +81,7 @@ final class CheckpointPartition(val local: LocalPath, names: FileNames, storage:
   }
 
   def cleanUp(open: VersionedState, oldest: Long): Unit =
-    new StateHistory(folder).deleteBefore(
+    files.history.deleteBefore(
       oldest,
       open.version,
       tables

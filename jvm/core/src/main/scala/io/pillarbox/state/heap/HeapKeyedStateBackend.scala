@@ -28,7 +28,7 @@ private[pillarbox] final class HeapKeyedStateBackend[K](
     private[heap] val sweeps: Boolean = true
 ) extends KeyedStateBackend[K](keySerializer, maxKeyGroups, keyGroupRange, clock) {
   private val states = mutable.LinkedHashMap.empty[String, HeapState[K]]
-  private val unclaimed = mutable.LinkedHashMap.empty[String, RawState]
+  private val unclaimed = mutable.LinkedHashMap.empty[String, RawState[K]]
   private var nextId = 0
 
   override protected def judged(raw: Stamped): State = TtlStates.over(raw, this)
@@ -97,18 +97,18 @@ private[pillarbox] final class HeapKeyedStateBackend[K](
     )
   }
 
-  override protected def doRestore(in: InputStream, source: String): Unit = {
+  override protected def doRestore(in: InputStream, source: String, keeps: K => Boolean): Unit = {
     var metas = Map.empty[Int, StateMeta]
     new StateStreamReader(in, source).read(keyGroupRange) { header =>
       currentVersion = StreamChecks.version(header, source, this, unclaimed.isEmpty)
       restoreFirstWatermark(header.firstWatermark)
       metas = header.states.map(meta => meta.id -> meta).toMap
       header.states.foreach(describe)
-    } { block => metas.get(block.state).foreach(meta => unclaimed(meta.name).add(meta, block)) }
+    } { block => metas.get(block.state).foreach(meta => unclaimed(meta.name).add(meta, block, keeps)) }
   }
 
   private def describe(meta: StateMeta): Unit = {
-    val raw = unclaimed.getOrElseUpdate(meta.name, new RawState)
+    val raw = unclaimed.getOrElseUpdate(meta.name, new RawState[K](keySerializer))
     val sequence = if (raw.meta == null) 0L else raw.meta.nextSequence
     raw.meta = meta.copy(nextSequence = math.max(meta.nextSequence, sequence))
   }

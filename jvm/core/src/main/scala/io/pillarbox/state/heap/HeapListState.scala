@@ -229,7 +229,7 @@ private[heap] final class HeapListState[K, T](
     }
   }
 
-  override def restore(raw: RawState): Unit = {
+  override def restore(raw: RawState[K]): Unit = {
     super.restore(raw)
     sequence = raw.meta.nextSequence
     if (backend.tracksChanges) committedBelow = sequence

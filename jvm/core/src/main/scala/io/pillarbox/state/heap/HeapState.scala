@@ -111,7 +111,7 @@ private[heap] abstract class HeapState[K](
   protected def load(entry: Int, record: RecordReader[K], plan: RestorePlan[AnyRef, AnyRef]): Unit
 
   /** Takes over the records restored under this state's name before it was registered. */
-  def restore(raw: RawState): Unit = {
+  def restore(raw: RawState[K]): Unit = {
     val now = TtlPolicy.now(descriptor, backend)
     val reader = new RecordReader(backend)
     raw.replay(backend.keyGroupRange, RestorePlan.of[AnyRef, AnyRef](_, descriptor, now)) { (cursor, plan) =>

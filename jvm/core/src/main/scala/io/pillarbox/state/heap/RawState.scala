@@ -5,7 +5,7 @@ import java.util
 
 import scala.collection.mutable
 
-import io.pillarbox.api.InputView
+import io.pillarbox.api.{InputView, TypeSerializer}
 import io.pillarbox.state.changelog._
 import io.pillarbox.state.{KeyGroupRange, Namespace}
 
@@ -13,13 +13,15 @@ import io.pillarbox.state.{KeyGroupRange, Namespace}
  * Restored records of a state that the program hasn't registered yet. They are decoded once its descriptor is
  * known, and written to snapshots as they are until then, so state that one run doesn't use isn't lost.
  */
-private[heap] final class RawState {
-  private val blocks = mutable.ArrayBuffer.empty[(StateMeta, RecordBlock)]
+private[heap] final class RawState[K](keySerializer: TypeSerializer[K]) {
+  private val blocks = mutable.ArrayBuffer.empty[(StateMeta, RecordBlock, RecordKeys[K])]
 
   /** The description by the last stream; it holds for every entry, since a change of type rewrites all. */
   var meta: StateMeta = _
 
-  def add(written: StateMeta, block: RecordBlock): Unit = blocks += ((written, block))
+  /** @param keeps true for the keys whose records count; null for all */
+  def add(written: StateMeta, block: RecordBlock, keeps: K => Boolean): Unit =
+    blocks += ((written, block, RecordKeys.of(keySerializer, keeps)))
 
   /**
    * Goes through all records in order, without those outside the range. `planFor` is asked before the first
@@ -27,11 +29,13 @@ private[heap] final class RawState {
    */
   def replay[P](range: KeyGroupRange, planFor: StateMeta => P)(action: (RecordCursor, P) => Unit): Unit = {
     val plans = (meta +: blocks.map(_._1).toSeq).distinct.map(m => m -> planFor(m)).toMap
-    blocks.foreach { case (written, block) =>
+    blocks.foreach { case (written, block, keys) =>
       val cursor = block.cursor
       while (cursor.next())
-        if (range.contains(CompositeKey.keyGroup(cursor.array, cursor.keyOffset)))
-          action(cursor, plans(written))
+        if (
+          range.contains(CompositeKey.keyGroup(cursor.array, cursor.keyOffset)) &&
+          (keys == null || keys.keeps(cursor))
+        ) action(cursor, plans(written))
     }
   }
 

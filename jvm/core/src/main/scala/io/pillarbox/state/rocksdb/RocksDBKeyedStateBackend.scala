@@ -150,7 +150,8 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
     StreamHeader(isSnapshot, version, keys, maxKeyGroups, keyGroupRange, metas.toSeq, firstWatermark)
   }
 
-  override protected def doRestore(in: InputStream, source: String): Unit = {
+  override protected def doRestore(in: InputStream, source: String, keeps: K => Boolean): Unit = {
+    val keys = RecordKeys.of(keySerializer, keeps)
     var targets = Map.empty[Int, StateColumn]
     val lists = mutable.Map.empty[StateColumn, ListLoader]
     var restored = 0L
@@ -162,7 +163,7 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
       targets.get(block.state).foreach { column =>
         val list =
           if (!column.isPacked) null else lists.getOrElseUpdate(column, new ListLoader(entries, column))
-        restored += load(column, list, block)
+        restored += load(column, list, block, keys)
       }
     }
     store.batch.write()
@@ -192,11 +193,14 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
   }
 
   /** Loads a block; returns the number of puts less that of deletes. */
-  private def load(column: StateColumn, list: ListLoader, block: RecordBlock): Long = {
+  private def load(column: StateColumn, list: ListLoader, block: RecordBlock, keys: RecordKeys[K]): Long = {
     val c = block.cursor
     var count = 0L
     while (c.next())
-      if (keyGroupRange.contains(CompositeKey.keyGroup(c.array, c.keyOffset))) {
+      if (
+        keyGroupRange.contains(CompositeKey.keyGroup(c.array, c.keyOffset)) &&
+        (keys == null || keys.keeps(c))
+      ) {
         count += (if (c.isPut) 1 else -1)
         if (list != null) list.load(c) else load(column.familyNumber, c)
       }

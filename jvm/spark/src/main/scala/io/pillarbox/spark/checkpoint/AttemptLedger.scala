@@ -5,10 +5,13 @@ import java.util.concurrent.ConcurrentHashMap
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.pillarbox.Spark41.StatefulOperatorStateInfo
+import org.apache.spark.sql.pillarbox.SparkAdapter
 
 /**
- * The accepted attempt of each partition, whose file counts, for one operator in one run of a query under
- * checkpoint format 1. On the driver, by the thread of the query.
+ * What the driver knows of one operator in one run of a query: its note, and under checkpoint format 1 the
+ * accepted attempt of each partition, whose file counts. On the driver, by the thread of the query.
  *
  * Within a run it is the attempt whose task Spark has taken. A run that begins finds out from the files, see
  * [[StateHistory.accepted]].
@@ -18,6 +21,12 @@ import org.apache.hadoop.fs.Path
 private[pillarbox] final class AttemptLedger(operator: Path, conf: Configuration, runId: String) {
   private var version = -1L
   private var taken: PartitionReports[_] = _
+
+  /** The checkpoint's note of a keyed operator, once it was compared with the present operator. */
+  var note: Option[OperatorNote] = None
+
+  /** True once the files of the partitions that there were before are gone. */
+  @volatile var isTidy = false
 
   /** The number of the run, greater than that of each run before. It is stored. */
   lazy val run: Long = {
@@ -57,6 +66,12 @@ private[pillarbox] object AttemptLedger {
 
   def of(runId: String, operator: Path, conf: Configuration): AttemptLedger =
     ledgers.computeIfAbsent(s"$runId/$operator", _ => new AttemptLedger(operator, conf, runId))
+
+  def of(info: StatefulOperatorStateInfo, session: SparkSession): AttemptLedger = of(
+    info.queryRunId.toString,
+    new Path(info.checkpointLocation, info.operatorId.toString),
+    SparkAdapter.hadoopConf(session)
+  )
 
   /** Forgets a run that has ended. */
   def close(runId: String): Unit = ledgers.keySet.removeIf(_.startsWith(s"$runId/")): Unit

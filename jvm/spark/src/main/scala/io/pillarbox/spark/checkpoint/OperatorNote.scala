@@ -17,8 +17,9 @@ import org.apache.spark.sql.types.{DataType, Metadata, StructType}
  * The checkpoint's description of the operator that wrote it, so that another one is refused before it
  * touches any data. The types of states are stored with the state itself.
  *
- * The name may always change. Partitions and columns may change while nothing is stored, and a column may
- * become nullable. The rest never changes. The note is written anew when more than the name has changed.
+ * The name may always change. Slots and columns may change while nothing is stored, and a column may become
+ * nullable. Partitions of a keyed function may change with any version: the note then says where its state is.
+ * The rest never changes. The note is written anew when more than the name has changed.
  *
  * @param form
  *   the form of a keyed function, since state of SQL expressions is not state of a function; or that of async
@@ -37,6 +38,9 @@ import org.apache.spark.sql.types.{DataType, Metadata, StructType}
  *   the version with which `partitions` and `columns` began: a partition without a file of it was empty
  * @param before
  *   the note until then, for a query that is taken back behind the change
+ * @param bases
+ *   the ids in the names of the files of version `since`, by partition of `before`, if state of that version is
+ *   stored, in other partitions than these
  */
 private[pillarbox] final case class OperatorNote(
     form: String,
@@ -47,7 +51,8 @@ private[pillarbox] final case class OperatorNote(
     timeSorted: Boolean = false,
     callScope: String = "",
     since: Long = 0,
-    before: Option[OperatorNote] = None
+    before: Option[OperatorNote] = None,
+    bases: Option[Seq[Option[String]]] = None
 ) {
   import OperatorNote._
 
@@ -60,7 +65,18 @@ private[pillarbox] final case class OperatorNote(
   def keys: StructType = columns(Keys)
 
   /** The note of an earlier version. */
-  def at(version: Long): OperatorNote = before.filter(_ => version < since).fold(this)(_.at(version))
+  def at(version: Long): OperatorNote =
+    before.filter(_ => version < since || (version == since && bases.isDefined)).fold(this)(_.at(version))
+
+  /** The ids in the names of a version's files, if other partitions have gone on from it. */
+  def basesOf(version: Long): Option[Seq[Option[String]]] =
+    bases.filter(_ => version == since).orElse(before.flatMap(_.basesOf(version)))
+
+  /** The partitions of a keyed function's state. */
+  def layout: StateLayout = StateLayout(
+    partitions,
+    for (ids <- bases; note <- before) yield StateLayout.Earlier(since, note.layout, ids.toIndexedSeq)
+  )
 
   /**
    * Compares the note with the stored one, and writes it if it is new.
@@ -69,6 +85,9 @@ private[pillarbox] final case class OperatorNote(
    *   the version that the operator is about to go on from
    * @param most
    *   the most partitions that there may be
+   * @param basesOf
+   *   returns the ids in the names of the files of that version, by the partitions of a note; null if stored
+   *   state can't move to other partitions
    * @param isEmpty
    *   true if nothing is stored in that version of an operator with the given note
    * @return
@@ -76,24 +95,37 @@ private[pillarbox] final case class OperatorNote(
    * @throws IllegalStateException
    *   if another operator's note is stored
    */
-  def checkAndWrite(folder: Path, conf: Configuration, version: Long, most: Int = Int.MaxValue)(
-      isEmpty: OperatorNote => Boolean
-  ): OperatorNote = {
+  def checkAndWrite(
+      folder: Path,
+      conf: Configuration,
+      version: Long,
+      most: Int = Int.MaxValue,
+      basesOf: OperatorNote => Seq[Option[String]] = null
+  )(isEmpty: OperatorNote => Boolean): OperatorNote = {
     val found = find(folder, conf)
     found
       .flatMap(changedForGood(_, most).headOption)
       .foreach(change => throw mismatch("CHECKPOINT_MISMATCH", folder, change))
-    val now = found.fold(this)(note => goOn(folder, note.at(version), version)(isEmpty))
+    val now = found.fold(this)(note => goOn(folder, note, version, basesOf)(isEmpty))
     // The note is away for a moment if rename does not replace a file.
     if (!found.exists(_.copy(name = name) == now)) write(now, filesIn(folder, conf))
     now
   }
 
-  private def goOn(folder: Path, found: OperatorNote, version: Long)(
-      isEmpty: OperatorNote => Boolean
-  ): OperatorNote = {
-    val changed = changedLayout(found)
-    if (changed.isEmpty) copy(callScope = found.callScope, since = found.since, before = found.before)
+  private def goOn(
+      folder: Path,
+      latest: OperatorNote,
+      version: Long,
+      basesOf: OperatorNote => Seq[Option[String]]
+  )(isEmpty: OperatorNote => Boolean): OperatorNote = {
+    val found = latest.at(version)
+    // A run that began the same change, and died, has said which files it reads. They stay the ones.
+    val begun = latest.bases.filter(_ => latest.since == version)
+    val changed = changedPartitions(found) ++ changedColumns(found)
+    if (changed.isEmpty && begun.isEmpty)
+      copy(callScope = found.callScope, since = found.since, before = found.before, bases = found.bases)
+    else if (basesOf != null && changedColumns(found).isEmpty && !isEmpty(found))
+      copy(since = version, before = Some(found), bases = begun.orElse(Some(basesOf(found))))
     else if (!isEmpty(found)) {
       val condition = if (carriesCalls) "CARRY_OVER_MISMATCH" else "CHECKPOINT_MISMATCH"
       throw mismatch(condition, folder, changed.head)
@@ -111,14 +143,16 @@ private[pillarbox] final case class OperatorNote(
       Change.of(FormatVersion, found.format, format)(_ == _) ++
       Change.of("slots", most, partitions)(_ >= _)
 
-  private def changedLayout(found: OperatorNote): Seq[Change] = {
+  private def changedPartitions(found: OperatorNote): Seq[Change] = {
     val parts = if (carriesCalls) "slots" else "the number of partitions"
-    Change.of(parts, found.partitions, partitions)(_ == _) ++ columns.toSeq.flatMap { case (what, now) =>
-      val there = found.columns.getOrElse(what, new StructType)
-      if (what == Keys) changedKeys(there, now)
-      else if (LosslessTypes.isWider(there, now)) None
-      else Some(Change(what, there.toDDL, now.toDDL))
-    }
+    Change.of(parts, found.partitions, partitions)(_ == _)
+  }
+
+  private def changedColumns(found: OperatorNote): Seq[Change] = columns.toSeq.flatMap { case (what, now) =>
+    val there = found.columns.getOrElse(what, new StructType)
+    if (what == Keys) changedKeys(there, now)
+    else if (LosslessTypes.isWider(there, now)) None
+    else Some(Change(what, there.toDDL, now.toDDL))
   }
 
   /** Keys may get other names, but none that another one of them has had. */
@@ -154,6 +188,10 @@ private[pillarbox] final case class OperatorNote(
     val schemas = node.putObject("columns")
     columns.foreach { case (what, schema) => schemas.set[JsonNode](what, mapper.readTree(schema.json)) }
     before.foreach(note => node.set[JsonNode]("before", note.json))
+    bases.foreach { ids =>
+      val array = node.putArray("bases")
+      ids.foreach(id => array.add(id.orNull))
+    }
     node
   }
 }
@@ -238,7 +276,8 @@ private[pillarbox] object OperatorNote {
       node.path("time_sorted").asBoolean,
       node.path("call_scope").asText,
       node.path("since").asLong,
-      Option(node.get("before")).map(parse(_, folder))
+      Option(node.get("before")).map(parse(_, folder)),
+      Option(node.get("bases")).map(_.elements.asScala.map(id => Option(id.textValue)).toSeq)
     )
   }
 

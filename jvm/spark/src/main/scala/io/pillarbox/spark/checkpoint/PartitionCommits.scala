@@ -1,33 +1,41 @@
 package io.pillarbox.spark.checkpoint
 
-import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.pillarbox.Spark41.StatefulOperatorStateInfo
-import org.apache.spark.sql.pillarbox.{SparkAdapter, StatePartition, StatefulExec}
+import org.apache.spark.sql.pillarbox.{RunningQueries, StatePartition, StatefulExec}
 
 /**
  * The versions of an operator's partitions in one micro-batch.
  *
- * @param versionOf the version of a partition that the micro-batch starts from. On the driver only: each task
- *   gets its own with its partition, so that none reads those of all
+ * @param baseOf what a partition starts from. On the driver only: each task gets its own with its partition, so
+ *   that none reads those of all
  * @param reports the reports of the tasks to the query's driver
+ * @param layout the partitions, and those that there were before
  */
 private[pillarbox] final case class PartitionCommits[A](
     settings: StateSettings,
     partitionOf: Int => StatePartition,
-    @transient versionOf: Int => StateVersion,
+    @transient baseOf: Int => PartitionBase,
     reports: PartitionReports[A],
-    checkpoints: StatefulExec.CheckpointReport
+    checkpoints: StatefulExec.CheckpointReport,
+    layout: StateLayout
 ) {
 
   /** Reports a commit, of the version after `base`, to the query's driver. Task thread. */
-  def committed(partition: Int, base: StateVersion, next: StateVersion, content: A): Unit = {
+  def committed(partition: Int, base: PartitionBase, next: StateVersion, content: A): Unit = {
     reports.add(partition -> PartitionReport(next.id, content))
     checkpoints.add(partition, next.number, next.id, base.id)
     if (settings.reportCommits) partitionOf(partition).reportCommit(next.number)
   }
 }
+
+/**
+ * What a partition starts from in a micro-batch.
+ *
+ * @param id the id of the version, as Spark knows it
+ */
+private[pillarbox] final case class PartitionBase(version: StateVersion, id: Option[String])
 
 private[pillarbox] object PartitionCommits {
 
@@ -45,24 +53,37 @@ private[pillarbox] object PartitionCommits {
       session: SparkSession,
       conf: SQLConf,
       reports: PartitionReports[A],
-      checkpoints: StatefulExec.CheckpointReport
+      checkpoints: StatefulExec.CheckpointReport,
+      layout: Option[StateLayout] = None
   ): PartitionCommits[A] = {
+    val now = layout.getOrElse(StateLayout(info.numPartitions))
+    val isNew = now.beginsWith(info.storeVersion)
     val (run, versions) =
       if (checkpoints.withIds) (None, versionsOf(info, withIds = true))
       else {
-        val folder = new Path(info.checkpointLocation, info.operatorId.toString)
-        val ledger = AttemptLedger.of(info.queryRunId.toString, folder, SparkAdapter.hadoopConf(session))
-        val bases: Int => StateVersion = ledger.basesOf(info.storeVersion, info.numPartitions)
+        val ledger = AttemptLedger.of(info, session)
+        val partitions = if (isNew) 0 else info.numPartitions
+        val bases: Int => StateVersion = ledger.basesOf(info.storeVersion, partitions)
         ledger.begins(info.storeVersion + 1, reports)
         (Some(ledger.run), bases)
       }
+    val from: Int => StateVersion = if (isNew) _ => StateVersion(info.storeVersion, None) else versions
+    val idOf = if (isNew && checkpoints.withIds) newBase(info) else from.andThen(_.id)
     val (checkpoint, operator, query) = (info.checkpointLocation, info.operatorId, info.queryRunId)
     PartitionCommits(
-      StateSettings.of(session, conf, run),
+      StateSettings.of(session, conf, run, now.since),
       StatePartition(checkpoint, operator, _, query),
-      versions,
+      partition => PartitionBase(from(partition), idOf(partition)),
       reports,
-      checkpoints
+      checkpoints,
+      now
     )
+  }
+
+  /** Spark compares the ids that partitions go on from with those that it knows, by partition. */
+  private def newBase(info: StatefulOperatorStateInfo): Int => Option[String] = {
+    val id = "other partitions"
+    RunningQueries.replaceIds(info.queryRunId, info.operatorId, Seq.fill(info.numPartitions)(id))
+    _ => Some(id)
   }
 }

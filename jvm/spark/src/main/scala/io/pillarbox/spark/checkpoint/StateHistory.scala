@@ -9,26 +9,30 @@ import io.pillarbox.state.StateException
  * Finds the files that lead to a version, and those that no version needs any more.
  *
  * Each attempt of a task writes files of its own, and each delta has the id of the one that it goes on from.
+ *
+ * @param since
+ *   the version that the first delta goes on from: files up to it are those of other partitions, see
+ *   [[StateLayout]]
  */
-private[pillarbox] final class StateHistory(folder: StateFolder) {
+private[pillarbox] final class StateHistory(folder: StateFolder, since: Long = 0) {
   private type Files = Set[StateFile]
 
   /**
    * Returns the files to read for `version`, in order: at most one snapshot, then deltas.
    *
-   * @param skipped snapshots that turned out to be damaged
+   * @param isSkipped true for snapshots that turned out to be damaged
    * @throws io.pillarbox.state.StateRestoreException if a file is missing
    */
-  def pathTo(version: StateVersion, skipped: Set[StateFile] = Set.empty): Seq[StateFile] = {
-    val there = folder.list().toSet -- skipped
+  def pathTo(version: StateVersion, isSkipped: StateFile => Boolean = _ => false): Seq[StateFile] = {
+    val there = folder.list().filterNot(isSkipped).toSet
     val path = mutable.ArrayDeque.empty[StateFile]
     var at = accepted(version, there)
-    while (at.number > 0) {
+    while (at.number > since) {
       val delta = deltaOf(at)
       snapshotOf(at, there) match {
         case Some(snapshot) =>
           path.prepend(snapshot)
-          at = StateVersion.Empty
+          at = StateVersion(since, None)
         case None if there(delta) =>
           path.prepend(delta)
           at = before(at, there)
@@ -63,17 +67,28 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
    * Deletes the files that no version from `oldest` on needs that led to `current`: all before the snapshot
    * that `oldest` is loaded from. Snapshots of attempts that lost do not count.
    */
-  def deleteBefore(oldest: Long, current: StateVersion, tables: SharedTables): Unit = if (oldest > 0) {
-    val from = ancestor(current, oldest, folder.list().toSet)
-    from.flatMap(pathTo(_).headOption).filter(_.kind.isFull).foreach { first =>
-      val (old, kept) = folder.list().partition(_.version < first.version)
-      old.foreach(folder.delete)
-      folder.deleteUnfinished(StateFile.parse(_).exists(_.version < first.version))
-      tables.deleteUnused(
-        first.version,
-        kept.filter(_.kind == StateFileKind.Database).flatMap(tablesOf).toSet
-      )
+  def deleteBefore(oldest: Long, current: StateVersion, tables: SharedTables): Unit =
+    firstFor(current, oldest).filter(_.kind.isFull).foreach { first =>
+      delete(version => version > since && version < first.version, first.version, tables)
     }
+
+  /** True if what is loaded for `oldest`, which led to `current`, begins with a snapshot. */
+  def startsWithSnapshot(current: StateVersion, oldest: Long): Boolean =
+    firstFor(current, oldest).exists(_.kind.isFull)
+
+  /** Deletes all files up to a version. */
+  def deleteUpTo(version: Long, tables: SharedTables): Unit = delete(_ <= version, version + 1, tables)
+
+  private def firstFor(current: StateVersion, oldest: Long): Option[StateFile] =
+    if (oldest <= since) None
+    else ancestor(current, oldest, folder.list().toSet).flatMap(pathTo(_).headOption)
+
+  /** Deletes files of some versions, and the tables that were written before a version for nobody else. */
+  private def delete(isOld: Long => Boolean, below: Long, tables: SharedTables): Unit = {
+    val (old, kept) = folder.list().partition(file => isOld(file.version))
+    old.foreach(folder.delete)
+    folder.deleteUnfinished(StateFile.parse(_).exists(file => isOld(file.version)))
+    tables.deleteUnused(below, kept.filter(_.kind == StateFileKind.Database).flatMap(tablesOf).toSet)
   }
 
   /** Returns None if it is already deleted: fewer versions were retained before, or the query went back. */
@@ -122,7 +137,7 @@ private[pillarbox] final class StateHistory(folder: StateFolder) {
   private def before(version: StateVersion, there: Files): StateVersion = {
     val number = version.number - 1
     val ids = idsOf(number, there)
-    if (number == 0) StateVersion.Empty
+    if (number == since) StateVersion(since, None)
     else StateVersion(number, if (ids.size == 1) ids.head else header(deltaOf(version)).base)
   }
 

@@ -22,6 +22,7 @@ import org.apache.spark.util.SerializableConfiguration
  * @param rocksDBMemory the limit of all databases of a process together, in bytes; None for the default
  * @param maintenanceMs the interval of the search for state that is no longer needed
  * @param reportCommits true if Spark wants a report of every commit
+ * @param since files of versions up to it are those of partitions that there were before, see [[StateLayout]]
  */
 private[pillarbox] final case class StateSettings(
     hadoopConf: Broadcast[SerializableConfiguration],
@@ -30,7 +31,8 @@ private[pillarbox] final case class StateSettings(
     snapshotEvery: Int,
     rocksDBMemory: Option[Long],
     maintenanceMs: Long,
-    reportCommits: Boolean
+    reportCommits: Boolean,
+    since: Long
 ) {
   def configuration: Configuration = hadoopConf.value.value
 
@@ -42,13 +44,14 @@ private[pillarbox] final case class StateSettings(
 private[pillarbox] object StateSettings {
 
   /** Reads the settings. On the driver. */
-  def of(session: SparkSession, conf: SQLConf, run: Option[Long]): StateSettings = StateSettings(
+  def of(session: SparkSession, conf: SQLConf, run: Option[Long], since: Long): StateSettings = StateSettings(
     SparkAdapter.broadcastHadoopConf(session),
     run,
     versionsToRetain = conf.minBatchesToRetain,
     snapshotEvery = PillarboxConf.SnapshotEvery.read(conf),
     rocksDBMemory = PillarboxConf.RocksDBMemory.readIfSet(conf),
     maintenanceMs = PillarboxConf.MaintenanceInterval.read(conf),
-    reportCommits = Spark41.reportsCommits(conf)
+    reportCommits = Spark41.reportsCommits(conf),
+    since = since
   )
 }

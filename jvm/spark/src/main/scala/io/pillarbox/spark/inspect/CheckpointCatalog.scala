@@ -4,7 +4,6 @@ import scala.util.control.NonFatal
 
 import io.pillarbox.spark.base.FailureReport
 import io.pillarbox.spark.checkpoint._
-import io.pillarbox.state.StateRestoreException
 import io.pillarbox.state.changelog.{StateEntries, StateMeta}
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
@@ -30,14 +29,18 @@ private[pillarbox] final class CheckpointCatalog(session: SparkSession, checkpoi
   def versions(operator: Long): Seq[Long] =
     batches.ids.map(_ + 1).filter(number => isThere(operator, number))
 
-  /** Returns the version of a partition's state, with the id that its file has under checkpoint format 2. */
-  def version(operator: Long, partition: Int, number: Long): StateVersion =
-    StateVersion(number, batches.stateIds(number - 1, operator).map(_.apply(partition)))
+  /**
+   * Returns the version of a partition's state, with the id that its file has under checkpoint format 2, or that
+   * other partitions have gone on from.
+   */
+  def version(operator: Long, partition: Int, number: Long): StateVersion = {
+    val known = batches.stateIds(number - 1, operator).map(_.apply(partition))
+    StateVersion(number, known.orElse(note(operator).basesOf(number).flatMap(_.apply(partition))))
+  }
 
   /** Returns the states of a version, as its commit describes them, with those of earlier functions. */
   def states(operator: Long, number: Long): Seq[StateMeta] = {
-    val folder = folderOf(operator, 0)
-    val history = new StateHistory(folder)
+    val (folder, history) = (firstOf(operator, number).folder, firstOf(operator, number).history)
     val file = history.deltaOf(history.accepted(version(operator, 0, number)))
     val source = folder.pathOf(file).toString
     var found = Seq.empty[StateMeta]
@@ -47,8 +50,11 @@ private[pillarbox] final class CheckpointCatalog(session: SparkSession, checkpoi
     found
   }
 
-  def folderOf(operator: Long, partition: Int): StateFolder =
-    new StateFolder(new Path(root, s"$operator/$partition"), conf)
+  def folderOf(operator: Long): Path = new Path(root, operator.toString)
+
+  /** The files of the first partition that there was with a version. */
+  private def firstOf(operator: Long, number: Long): PartitionFiles =
+    new PartitionFiles(folderOf(operator), 0, note(operator).at(number).layout, conf)
 
   private def reached(): Path =
     try {
@@ -62,6 +68,5 @@ private[pillarbox] final class CheckpointCatalog(session: SparkSession, checkpoi
     }
 
   private def isThere(operator: Long, number: Long): Boolean =
-    try new StateHistory(folderOf(operator, 0)).pathTo(version(operator, 0, number)).nonEmpty
-    catch { case _: StateRestoreException => false }
+    firstOf(operator, number).isThere(version(operator, 0, number))
 }

@@ -28,6 +28,7 @@ private[pillarbox] final case class StateReader(session: SparkSession, address: 
 
   private lazy val catalog = new CheckpointCatalog(session, checkpoint)
   private lazy val note = catalog.note(operator)
+  private lazy val parts = note.at(version).layout
   private lazy val layout =
     if (name == InitialState.Timers) new TimerLayout(note.keys) else stateLayout
 
@@ -36,15 +37,13 @@ private[pillarbox] final case class StateReader(session: SparkSession, address: 
 
   /** The rows, for which a task reads the state of each partition when it runs. */
   def rows: RDD[InternalRow] = {
-    val partitions = (0 until note.partitions).map { partition =>
-      StoredPartition(
-        partition,
-        catalog.folderOf(operator, partition).path.toString,
-        catalog.version(operator, partition, version)
-      )
+    val partitions = (0 until parts.partitions).map { partition =>
+      StoredPartition(partition, catalog.version(operator, partition, version))
     }
     new StoredRowsRDD(
       session.sparkContext,
+      catalog.folderOf(operator).toString,
+      parts,
       partitions,
       layout,
       SparkAdapter.broadcastHadoopConf(session),

@@ -6,7 +6,7 @@ import com.fasterxml.jackson.databind.annotation.JsonDeserialize
 import io.pillarbox.spark.journal.JournalTable.{Offset, Segment, WrittenAt}
 import org.apache.spark.sql.functions.{col, lit}
 import org.apache.spark.sql.pillarbox.SparkAdapter
-import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.{AnalysisException, DataFrame, Row, SparkSession}
 
 /**
  * Which answers are deleted: those that all of it says.
@@ -46,17 +46,28 @@ private[pillarbox] final case class JournalPurge(
 
   /** The places of the answers, by segment and then in ascending order. */
   private def placesOf(session: SparkSession, address: JournalAddress): Iterator[Row] = {
-    val all = JournalRelation.withPlaces(session, address)
+    val relation = JournalRelation(session.sqlContext, address, places = true)
+    val all = SparkAdapter.ofRelation(session, relation)
     val before = olderThanMs.map(age => java.time.Instant.ofEpochMilli(System.currentTimeMillis() - age))
     val old = before.fold(all)(end => all.where(col(WrittenAt) < lit(end)))
     where
-      .fold(old)(old.where)
+      .fold(old)(meant(old, relation.table, _))
       .select(Segment, Offset)
       .repartition(col(Segment))
       .sortWithinPartitions(Segment, Offset)
       .toLocalIterator()
       .asScala
   }
+
+  /** Those of the condition; it refuses a column that has several types, which the table lacks. */
+  private def meant(answers: DataFrame, table: JournalTable, condition: String): DataFrame =
+    try answers.where(condition)
+    catch {
+      case unresolved: AnalysisException =>
+        val column = unresolved.getMessageParameters.getOrDefault("fieldName", "").replace("`", "")
+        name.foreach(table.refuseDiffering(_, column))
+        throw unresolved
+    }
 }
 
 /** The offsets of the rows at the head of `places` that are of one segment, each once. */

@@ -1,10 +1,9 @@
 package io.pillarbox.spark.journal
 
 import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.pillarbox.SparkAdapter
 import org.apache.spark.sql.sources.{BaseRelation, DataSourceRegister, PrunedScan, RelationProvider}
 import org.apache.spark.sql.types.StructType
-import org.apache.spark.sql.{DataFrame, Row, SQLContext, SparkSession}
+import org.apache.spark.sql.{Row, SQLContext}
 
 /**
  * The data source `pillarbox-journal`: `path` is the folder of a journal, the options `name` and `version`
@@ -27,7 +26,7 @@ private[journal] final case class JournalRelation(
     places: Boolean = false
 ) extends BaseRelation
     with PrunedScan {
-  private val table = new JournalTable(sqlContext.sparkSession, address, places)
+  val table = new JournalTable(sqlContext.sparkSession, address, places)
 
   override def schema: StructType = table.schema
 
@@ -35,11 +34,4 @@ private[journal] final case class JournalRelation(
   override def needConversion: Boolean = false
 
   override def buildScan(required: Array[String]): RDD[Row] = table.rows(required).asInstanceOf[RDD[Row]]
-}
-
-private[journal] object JournalRelation {
-
-  /** The answers with the places where they stand. */
-  def withPlaces(session: SparkSession, address: JournalAddress): DataFrame =
-    SparkAdapter.ofRelation(session, JournalRelation(session.sqlContext, address, places = true))
 }

@@ -15,7 +15,8 @@ import org.apache.spark.sql.types._
  * A journal as a table. On the driver.
  *
  * @param wanted with its path as the user wrote it
- * @param places true for columns that tell where answers stand
+ * @param places true for columns that tell where answers stand; a column of the key or the answer that has
+ *               several types, which else is refused, is left out then
  * @throws IllegalArgumentException (NO_JOURNAL, NO_JOURNAL_OPERATOR, JOURNAL_COLUMNS_DIFFER)
  */
 private[journal] final class JournalTable(session: SparkSession, wanted: JournalAddress, places: Boolean) {
@@ -24,6 +25,8 @@ private[journal] final class JournalTable(session: SparkSession, wanted: Journal
   private val conf = SparkAdapter.hadoopConf(session)
   val address: JournalAddress = wanted.qualified(conf)
   if (!address.isThere(conf)) refuse("NO_JOURNAL", "path" -> wanted.path)
+
+  private val differing = mutable.HashMap.empty[String, String]
 
   /** The columns. Those of the key and the answer are looked up in all segments, if an operator is named. */
   val schema: StructType = {
@@ -60,12 +63,16 @@ private[journal] final class JournalTable(session: SparkSession, wanted: Journal
     parts.flatten.foreach { field =>
       val dataType = SparkAdapter.asNullable(field.dataType)
       val other = found.getOrElseUpdate(field.name, dataType)
-      if (other != dataType) {
-        val types = s"${other.catalogString} and ${dataType.catalogString}"
-        refuse("JOURNAL_COLUMNS_DIFFER", "name" -> operator, "column" -> field.name, "types" -> types)
-      }
+      if (other != dataType) differing(field.name) = s"${other.catalogString} and ${dataType.catalogString}"
     }
-    StructType(found.map { case (column, dataType) => StructField(column, dataType) }.toSeq)
+    if (!places) found.keys.foreach(refuseDiffering(operator, _))
+    val fields = found.map { case (column, dataType) => StructField(column, dataType) }.toSeq
+    StructType(fields.filterNot(field => differing.contains(field.name)))
+  }
+
+  /** Throws if the column of the operator has several types. */
+  def refuseDiffering(operator: String, column: String): Unit = differing.get(column).foreach { types =>
+    refuse("JOURNAL_COLUMNS_DIFFER", "name" -> operator, "column" -> column, "types" -> types)
   }
 
   private def operators(): Seq[OperatorColumns] = {

@@ -32,6 +32,8 @@ import org.apache.spark.sql.types.StructType
  *   for "output": the column of the tag, and that of the late rows
  * @param initial
  *   the states that the query starts with
+ * @param partitions
+ *   the number of partitions of a stream's state; None for Spark's
  * @param calls
  *   the calls that a Python function makes, as JSON; without calls None
  * @param json
@@ -55,6 +57,7 @@ private[pillarbox] final case class KeyedSpec(
     onLate: String = "drop",
     @JsonDeserialize(using = classOf[SpecJson.SchemaReader]) late: StructType = new StructType,
     initial: Seq[InitialColumn] = Nil,
+    partitions: Option[Int] = None,
     calls: Option[String],
     json: String = ""
 ) {
@@ -86,7 +89,8 @@ private[pillarbox] final case class KeyedSpec(
     Some(s"backend=${backend.name}${timers.filter(_ != backend).fold("")(t => s" timers=${t.name}")}"),
     Option.when(orderBy.nonEmpty)(s"order_by=${orderBy.mkString("[", ", ", "]")}"),
     Option.when(timeSorted)("time_sorted=true"),
-    Option.when(onLate != "drop")(s"on_late=$onLate")
+    Option.when(onLate != "drop")(s"on_late=$onLate"),
+    partitions.map(number => s"partitions=$number")
   ).flatten
 }
 

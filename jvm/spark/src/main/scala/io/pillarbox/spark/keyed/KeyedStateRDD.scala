@@ -2,7 +2,7 @@ package io.pillarbox.spark.keyed
 
 import java.time.Instant
 
-import io.pillarbox.spark.checkpoint.{DueTimes, PartitionCommits, StateVersion}
+import io.pillarbox.spark.checkpoint.{DueTimes, PartitionBase, PartitionCommits}
 import io.pillarbox.spark.state.StreamStateSource
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
@@ -30,7 +30,7 @@ private[pillarbox] final class KeyedStateRDD(
   override protected def getPartitions: Array[Partition] = {
     val started = initial.map(_.partitions)
     rows.partitions.map { part =>
-      new KeyedPartition(part, started.map(_(part.index)), commits.versionOf(part.index))
+      new KeyedPartition(part, started.map(_(part.index)), commits.baseOf(part.index))
     }
   }
 
@@ -80,12 +80,12 @@ private[pillarbox] final class KeyedStateRDD(
 /**
  * A partition of the rows, and the one of the initial state with the same keys.
  *
- * @param base the version of its state that the micro-batch starts from
+ * @param base the state that the micro-batch starts from
  */
 private final class KeyedPartition(
     val rows: Partition,
     val initial: Option[Partition],
-    val base: StateVersion
+    val base: PartitionBase
 ) extends Partition {
   override def index: Int = rows.index
 }

@@ -3,7 +3,9 @@ package io.pillarbox.spark.plan
 import io.pillarbox.spark.async.OwnCallMetrics
 import io.pillarbox.spark.checkpoint._
 import io.pillarbox.spark.keyed._
+import io.pillarbox.spark.state.StateMaintenance
 import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
@@ -11,7 +13,9 @@ import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartit
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.pillarbox.{RealTimeMode, StatePartition, StatefulExec, StreamInfo}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.pillarbox.Spark41.StatefulOperatorStateInfo
+import org.apache.spark.sql.pillarbox._
 
 /**
  * Runs `node` on a stream: a stateful operator with state of this library.
@@ -67,21 +71,77 @@ private[pillarbox] final case class KeyedProcessExec(
       .foldLeft(DueTimes.Never)(_ min _)
       .areDue(watermarkOf(Some(newInputWatermark)), System.currentTimeMillis)
 
-  override protected def withStream(stream: StreamInfo): SparkPlan = copy(stream = stream)
+  override protected def withStream(stream: StreamInfo): SparkPlan =
+    copy(stream =
+      stream.copy(state = stream.state.map(info => info.copy(numPartitions = partitionsOf(info))))
+    )
+
+  /** The partitions that were asked for, else those of the checkpoint, else as many as Spark's. */
+  private def partitionsOf(info: StatefulOperatorStateInfo): Int = {
+    val ledger = AttemptLedger.of(info, session)
+    ledger.note
+      .map(_.partitions)
+      .orElse(spec.partitions)
+      .orElse(AskedPartitions.of(info.queryRunId).number)
+      .orElse(storedNote(info).map(_.partitions))
+      .getOrElse(info.numPartitions)
+  }
+
+  private def storedNote(info: StatefulOperatorStateInfo): Option[OperatorNote] =
+    OperatorNote
+      .find(new Path(info.checkpointLocation, info.operatorId.toString), SparkAdapter.hadoopConf(session))
+      .map(_.at(info.storeVersion))
+
+  private def ledger: AttemptLedger = AttemptLedger.of(getStateInfo, session)
 
   override protected def checkCheckpoint(conf: Configuration): Unit = {
     modeOfAggregationBefore.foreach { mode =>
       throw KeyedErrors.refused("AGGREGATION_BEFORE_KEYED", spec.name, "mode" -> mode)
     }
     val (info, version) = (getStateInfo, getStateInfo.storeVersion)
-    OperatorNote(
+    val note = OperatorNote(
       spec.form,
       spec.name,
       info.numPartitions,
       OperatorNote.formatOf(checkpointReport.withIds),
       Map(OperatorNote.Keys -> OperatorNote.columnsOf(DataTypeUtils.fromAttributes(keys))),
       spec.timeSorted
-    ).checkAndWrite(folder, conf, version)(_ => version == 0): Unit
+    )
+    ledger.note = Some(note.checkAndWrite(folder, conf, version, basesOf = stateIn)(_ => version == 0))
+  }
+
+  /** Returns the ids of the files that other partitions go on from, each of which is there. */
+  private def stateIn(found: OperatorNote): Seq[Option[String]] = {
+    val info = getStateInfo
+    checkMove(found)
+    val versions =
+      if (checkpointReport.withIds)
+        (0 until found.partitions).map(PartitionCommits.versionsOf(info, withIds = true))
+      else ledger.basesOf(info.storeVersion, found.partitions)
+    versions.zipWithIndex.find(_._1.id.isEmpty).foreach { case (version, number) =>
+      val partition = new StateFolder(new Path(folder, number.toString), SparkAdapter.hadoopConf(session))
+      throw partition.missing(s"${version.number}.delta", s"State in ${info.numPartitions} partitions")
+    }
+    versions.map(_.id)
+  }
+
+  /** Refuses other partitions where they can't be had. */
+  private def checkMove(found: OperatorNote): Unit = {
+    val strict = SQLConf.STATEFUL_OPERATOR_USE_STRICT_DISTRIBUTION
+    val reason =
+      if (AskedPartitions.of(getStateInfo.queryRunId).besideSpark)
+        Some("the query has stateful operators of Spark, whose number can't change")
+      else if (!conf.getConf(strict)) Some(s"${strict.key} is false, so keys may be in any partition")
+      else None
+    reason.foreach { why =>
+      val asked = spec.partitions.fold(SQLConf.SHUFFLE_PARTITIONS.key)(_ => "partitions")
+      val numbers = Seq("found" -> found.partitions, "wanted" -> getStateInfo.numPartitions)
+      throw KeyedErrors.refused(
+        "PARTITIONS_FIXED",
+        spec.name,
+        Seq("path" -> folder, "option" -> asked, "reason" -> why) ++ numbers: _*
+      )
+    }
   }
 
   override protected def stringArgs: Iterator[Any] = node.summary.iterator ++ stream.shown
@@ -91,7 +151,9 @@ private[pillarbox] final case class KeyedProcessExec(
     val sqlMetrics = metrics
     if (isRealTime) RealTimeMode.checkOthers(sparkContext)(_.isInstanceOf[KeyedProcessExec])
     val info = getStateInfo
-    val commits = PartitionCommits.of(info, session, conf, reports, checkpointReport)
+    val layout = ledger.note.map(_.layout)
+    val commits = PartitionCommits.of(info, session, conf, reports, checkpointReport, layout)
+    deleteEarlier(commits)
     // As with Spark's transformWithState, a query that goes on from a checkpoint has its state already.
     val initialRows = initial.filter(_ => info.storeVersion == 0).map(_.rows(info.numPartitions))
     val lateWatermark = watermarkOf(eventTimeWatermarkForLateEvents)
@@ -116,6 +178,19 @@ private[pillarbox] final case class KeyedProcessExec(
       commits,
       StatePartition.locator(session)
     )
+  }
+
+  /** In the background, now and then: deletes files of partitions that there were before. */
+  private def deleteEarlier(commits: PartitionCommits[DueTimes]): Unit = {
+    val (version, settings) = (getStateInfo.storeVersion, commits.settings)
+    val isDue = commits.layout.earlier.isDefined && version % settings.snapshotEvery == 0
+    if (isDue && !ledger.isTidy) {
+      val (known, path, oldest) = (ledger, folder, version - settings.versionsToRetain)
+      val files = new EarlierFiles(path, commits.layout, SparkAdapter.hadoopConf(session))
+      StateMaintenance.later(s"delete the files of earlier partitions in $path") {
+        known.isTidy = files.deleteBefore(oldest, commits.baseOf(_).version)
+      }
+    }
   }
 
   /** In real-time mode timers fire before the rows, so that those behind the new watermark are late, too. */

@@ -21,7 +21,17 @@ private[plan] object StreamHooks extends QueryHooks {
   override def canWake(plan: LogicalPlan): Boolean =
     hasCarryOver(plan) || plan.exists(_.isInstanceOf[KeyedProcess])
 
+  override def starts(run: UUID, plan: LogicalPlan, conf: SQLConf): Unit = {
+    val setting = SQLConf.SHUFFLE_PARTITIONS
+    val besideSpark = plan.exists(node => isStateful(node) && !node.isInstanceOf[KeyedProcess])
+    AskedPartitions.begin(
+      run,
+      AskedPartitions(Option.when(conf.contains(setting.key))(conf.getConf(setting)), besideSpark)
+    )
+  }
+
   override def ended(run: UUID): Unit = {
+    AskedPartitions.close(run)
     CarryLedger.close(run.toString)
     AttemptLedger.close(run.toString)
   }

@@ -4,6 +4,7 @@ import java.io.{BufferedInputStream, ByteArrayInputStream, ByteArrayOutputStream
 import java.nio.file.{Files, Path => LocalPath}
 
 import io.pillarbox.spark.checkpoint._
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.pillarbox.{LocalFolder, LocalFolders}
 
 /**
@@ -13,16 +14,23 @@ import org.apache.spark.sql.pillarbox.{LocalFolder, LocalFolders}
  */
 private[pillarbox] final case class LocalDatabase(folder: LocalFolder, timersInside: Boolean)
 
-/** Opens state on the database of a snapshot, or copies its content where state is kept in another way. */
+/**
+ * Opens state on the database of a snapshot, or copies its content where state is kept in another way.
+ *
+ * @param target the state that the content is copied into
+ */
 private[state] final class DatabaseReader(
     folder: StateFolder,
-    empty: () => PartitionState,
+    target: () => PartitionState,
     adopt: LocalDatabase => Option[PartitionState]
 ) {
   private val tables = new SharedTables(folder.path, folder.conf)
 
-  /** @throws io.pillarbox.state.StateException if a file is missing or damaged, with its name */
-  def read(file: StateFile): DatabaseReader.Opened = {
+  /**
+   * @param keeps true for the keys whose state is copied; null for all
+   * @throws io.pillarbox.state.StateException if a file is missing or damaged, with its name
+   */
+  def read(file: StateFile, keeps: UnsafeRow => Boolean): DatabaseReader.Opened = {
     val source = folder.pathOf(file).toString
     var manifest: DatabaseManifest = null
     val timers = new ByteArrayOutputStream
@@ -39,7 +47,8 @@ private[state] final class DatabaseReader(
           closingIfFails(state)(state.timers.restore(new ByteArrayInputStream(timers.toByteArray), source))
         DatabaseReader.Opened(state, manifest.tables.map(table => table.local -> table).toMap, header)
       case None =>
-        DatabaseReader.Opened(converted(database, timers.toByteArray, source), Map.empty, header)
+        copy(database, timers.toByteArray, source, keeps)
+        DatabaseReader.Opened(target(), Map.empty, header)
     }
   }
 
@@ -53,23 +62,25 @@ private[state] final class DatabaseReader(
   }
 
   /** Copies the content in the portable format, by way of the local disk. */
-  private def converted(database: LocalDatabase, timers: Array[Byte], source: String): PartitionState = {
-    val target = empty()
-    closingIfFails(target) {
-      val scratch = LocalFolders.create("convert")
+  private def copy(
+      database: LocalDatabase,
+      timers: Array[Byte],
+      source: String,
+      keeps: UnsafeRow => Boolean
+  ): Unit = {
+    val into = target()
+    val scratch = LocalFolders.create("convert")
+    try {
+      val (content, due) = (scratch.path.resolve("state"), scratch.path.resolve("timers"))
+      val opened = StateBackends.overDatabase(into.backend.keySerializer, database)
       try {
-        val (content, due) = (scratch.path.resolve("state"), scratch.path.resolve("timers"))
-        val opened = StateBackends.overDatabase(target.backend.keySerializer, database)
-        try {
-          LocalFolders.write(content)(opened.backend.snapshot(_): Unit)
-          if (database.timersInside) LocalFolders.write(due)(opened.timers.snapshot)
-          else Files.write(due, timers): Unit
-        } finally opened.close()
-        readFrom(content)(target.backend.restore(_, source))
-        readFrom(due)(target.timers.restore(_, source))
-      } finally scratch.close()
-    }
-    target
+        LocalFolders.write(content)(opened.backend.snapshot(_): Unit)
+        if (database.timersInside) LocalFolders.write(due)(opened.timers.snapshot)
+        else Files.write(due, timers): Unit
+      } finally opened.close()
+      readFrom(content)(into.backend.restore(_, source, keeps))
+      readFrom(due)(into.timers.restore(_, source, keeps))
+    } finally scratch.close()
   }
 
   private def closingIfFails[A](resource: AutoCloseable)(action: => A): A =

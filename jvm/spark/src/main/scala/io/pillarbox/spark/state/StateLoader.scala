@@ -4,6 +4,9 @@ import java.io.IOException
 
 import io.pillarbox.spark.checkpoint._
 import io.pillarbox.state.{StateException, StateRestoreException}
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.types.StructType
 import org.slf4j.LoggerFactory
 
 /**
@@ -12,34 +15,31 @@ import org.slf4j.LoggerFactory
  * A damaged snapshot is passed over if the deltas before and after it still exist; a damaged delta is an
  * error that names the file.
  *
+ * @param keys the columns of the keys
  * @param empty makes empty state
  * @param adopt opens state on the files of a database, which it takes over, or leaves it alone and says None:
  *   then the content goes into empty state
  */
 private[pillarbox] final class StateLoader(
-    folder: StateFolder,
+    files: PartitionFiles,
+    keys: StructType,
     empty: () => PartitionState,
     adopt: LocalDatabase => Option[PartitionState] = _ => None
 ) {
-  private val history = new StateHistory(folder)
-  private val databases = new DatabaseReader(folder, empty, adopt)
 
   /** @throws StateException if a file is missing, damaged, or written by something else */
   def load(version: StateVersion): VersionedState = load(version, Set.empty)
 
-  private def load(version: StateVersion, skipped: Set[StateFile]): VersionedState = {
-    val files = history.pathTo(version, skipped)
-    val loading = new Loading
+  private def load(version: StateVersion, skipped: Set[Path]): VersionedState = {
+    val loading = new Loading(skipped)
     try {
-      files.foreach(loading.read)
-      loading.result.backend.assumeEntries(loading.entries)
-      val deltas = files.count(_.kind == StateFileKind.Delta)
-      new VersionedState(loading.result, StateVersion(version.number, loading.id), deltas, loading.tables)
+      loading.read(files, version)
+      loading.versioned(version.number)
     } catch {
-      case e @ (_: StateException | _: IOException) if loading.reading.exists(_.kind.isFull) =>
+      case e @ (_: StateException | _: IOException) if loading.snapshot.isDefined =>
         loading.close()
         StateLoader.log.warn("A snapshot can't be read; loading what it was made from", e)
-        withoutSnapshot(e)(load(version, skipped ++ loading.reading))
+        withoutSnapshot(e)(load(version, skipped ++ loading.snapshot))
       case e: Throwable =>
         loading.close()
         throw e
@@ -55,57 +55,117 @@ private[pillarbox] final class StateLoader(
         throw damage
     }
 
-  private final class Loading {
+  private final class Loading(skipped: Set[Path]) {
     private var state: PartitionState = _
-    var reading = Option.empty[StateFile]
-    var id = Option.empty[String]
-    var entries = 0L
-    var tables = Map.empty[String, SharedFile]
+    private var id = Option.empty[String]
+    private var entries = Option.empty[Long]
+    private var deltas = 0
+    private var tables = Map.empty[String, SharedFile]
 
-    def read(file: StateFile): Unit = {
-      reading = Some(file)
-      if (file.kind == StateFileKind.Database) {
-        val opened = databases.read(file)
-        state = opened.state
-        tables = opened.tables
-        noted(opened.header)
-      } else {
-        val header = restore(result, file)
-        if (file.kind == StateFileKind.Delta && header.base != id) throw replaced(file, header)
+    /** The full file that is being read. */
+    var snapshot = Option.empty[Path]
+
+    /**
+     * Reads a partition's files for a version, and before them those of the partitions that it began in.
+     *
+     * @param keeps true for the keys whose state is taken; null for all
+     */
+    def read(from: PartitionFiles, version: StateVersion, keeps: UnsafeRow => Boolean = null): Unit = {
+      val path = from.history.pathTo(version, file => skipped(from.folder.pathOf(file)))
+      val isWhole = path.headOption.exists(_.kind.isFull)
+      if (!isWhole) from.earlier.foreach { case (other, its) => readEarlier(other, its, from, keeps) }
+      id = None
+      deltas =
+        if (isWhole || from.earlier.isEmpty) path.count(_.kind == StateFileKind.Delta) else StateLoader.Ripe
+      path.foreach(read(from.folder, _, keeps))
+    }
+
+    /** Reads what a partition began with from one of the partitions there were. */
+    private def readEarlier(
+        other: PartitionFiles,
+        version: StateVersion,
+        into: PartitionFiles,
+        keeps: UnsafeRow => Boolean
+    ): Unit = {
+      if (state != null) {
+        state.backend.restoresOther()
+        entries = None
+      }
+      val (was, is) = (placeOf(other), placeOf(into))
+      val own =
+        if (was == is) keeps
+        else {
+          val mine = new StoredKeys(keys, was, is, other.folder.path.toString)
+          if (keeps == null) mine else (key: UnsafeRow) => mine(key) && keeps(key)
+        }
+      read(other, version, own)
+      tables = Map.empty
+      if (own != null) entries = None
+    }
+
+    private def placeOf(files: PartitionFiles) = StoredKeys.Place(files.number, files.layout.partitions)
+
+    private def read(folder: StateFolder, file: StateFile, keeps: UnsafeRow => Boolean): Unit = {
+      snapshot = Option.when(file.kind.isFull)(folder.pathOf(file))
+      if (file.kind == StateFileKind.Database) noted(readDatabase(folder, file, keeps))
+      else {
+        val header = restore(folder, file, keeps)
+        if (file.kind == StateFileKind.Delta && header.base != id) throw replaced(folder, file, header)
         noted(header)
       }
+      snapshot = None
+    }
+
+    private def readDatabase(folder: StateFolder, file: StateFile, keeps: UnsafeRow => Boolean) = {
+      val reader =
+        new DatabaseReader(folder, () => result, if (state == null && keeps == null) adopt else _ => None)
+      val opened = reader.read(file, keeps)
+      state = opened.state
+      tables = opened.tables
+      opened.header
     }
 
     private def noted(header: StateFileFormat.Header): Unit = {
       id = Some(header.id)
-      entries = header.entries
+      entries = Some(header.entries)
     }
 
     /** Changes of list elements go by their numbers, which another attempt may have assigned differently. */
-    private def replaced(file: StateFile, header: StateFileFormat.Header) = new StateRestoreException(
-      "STATE_FILE_REPLACED",
-      s"${folder.pathOf(file)} goes on from the state that attempt ${header.base.getOrElse("none")} of a " +
-        "task left, but " +
-        s"the file before it is of attempt ${id.getOrElse("none")}: it was written again afterwards. " +
-        "Restore the " +
-        "checkpoint from a backup, or start the query with a new one"
-    )
+    private def replaced(folder: StateFolder, file: StateFile, header: StateFileFormat.Header) =
+      new StateRestoreException(
+        "STATE_FILE_REPLACED",
+        s"${folder.pathOf(file)} goes on from the state that attempt ${header.base.getOrElse("none")} of a " +
+          "task left, but " +
+          s"the file before it is of attempt ${id.getOrElse("none")}: it was written again afterwards. " +
+          "Restore the " +
+          "checkpoint from a backup, or start the query with a new one"
+      )
 
-    def result: PartitionState = {
+    private def result: PartitionState = {
       if (state == null) state = empty()
       state
     }
 
+    private def restore(folder: StateFolder, file: StateFile, keeps: UnsafeRow => Boolean) =
+      folder.read(file) { in =>
+        val source = folder.pathOf(file).toString
+        StateFileFormat.read(in, source)(result.backend.restore(_, source, keeps))(
+          result.timers.restore(_, source, keeps)
+        )
+      }
+
+    def versioned(number: Long): VersionedState = {
+      entries.foreach(result.backend.assumeEntries)
+      new VersionedState(result, StateVersion(number, id), deltas, tables)
+    }
+
     def close(): Unit = if (state != null) state.close()
   }
-
-  private def restore(state: PartitionState, file: StateFile): StateFileFormat.Header =
-    folder.read(file) { in =>
-      val source = folder.pathOf(file).toString
-      StateFileFormat.read(in, source)(state.backend.restore(_, source))(state.timers.restore(_, source))
-    }
 }
 
 private object StateLoader {
   val log = LoggerFactory.getLogger(classOf[StateLoader])
+
+  /** So many deltas that a snapshot is due: until there is one, files of other partitions are needed. */
+  final val Ripe = Int.MaxValue / 2
 }

@@ -90,7 +90,7 @@ private[pillarbox] object StateMaintenance {
     val shared = writer.upload(folder, tables)
     partition.reportSnapshot(writer.version.number)
     val oldest = writer.version.number - settings.versionsToRetain
-    new StateHistory(folder).deleteBefore(oldest, writer.version, tables)
+    new StateHistory(folder, settings.since).deleteBefore(oldest, writer.version, tables)
     shared
   }
 

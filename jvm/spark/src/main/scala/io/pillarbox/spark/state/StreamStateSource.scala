@@ -12,19 +12,22 @@ import org.apache.spark.sql.pillarbox.TaskKills
  * An attempt that does not commit closes the state, so no other attempt sees its changes.
  *
  * @param number the partition's
- * @param base the version that the micro-batch starts from
+ * @param from what the micro-batch starts from
  */
 private[pillarbox] final class StreamStateSource(
     task: StateTaskSpec,
     commits: PartitionCommits[DueTimes],
     number: Int,
-    base: StateVersion,
+    from: PartitionBase,
     taskContext: TaskContext
 ) extends StateSource {
   import commits.settings
 
   private val partition = commits.partitionOf(number)
-  private val folder = new StateFolder(partition.folder, settings.configuration)
+  private val base = from.version
+  private val files =
+    new PartitionFiles(partition.folder.getParent, number, commits.layout, settings.configuration)
+  private val folder = files.folder
   private var versioned: VersionedState = _
   private var committed = false
 
@@ -86,7 +89,7 @@ private[pillarbox] final class StreamStateSource(
     // Which goes on in real-time mode.
     val now = math.max(task.batchTime, versioned.state.clock.processingTime)
     show(StateTaskSpec.NextProcessingTimer, due.processingTime, now)
-    commits.committed(number, base, next, due)
+    commits.committed(number, from, next, due)
     checkIn()
   }
 
@@ -110,7 +113,8 @@ private[pillarbox] final class StreamStateSource(
       StateBackends.forStream(task.storage, task.keySchema, memory, from, clockBehind)
     def fits(database: LocalDatabase) = StateBackends.canAdopt(task.storage, database)
     new StateLoader(
-      folder,
+      files,
+      task.keySchema,
       () => make(None),
       database => Option.when(fits(database))(make(Some(database)))
     ).load(base)

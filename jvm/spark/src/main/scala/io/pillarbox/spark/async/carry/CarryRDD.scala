@@ -2,7 +2,7 @@ package io.pillarbox.spark.async.carry
 
 import java.io.ObjectOutputStream
 
-import io.pillarbox.spark.checkpoint.StateVersion
+import io.pillarbox.spark.checkpoint.PartitionBase
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.pillarbox.StatePartition
@@ -40,7 +40,7 @@ private[pillarbox] final class CarryRDD(
       new SlotPartition(
         slot,
         (slot until rows.partitions.length by slots).map(rows.partitions(_)),
-        task.commits.versionOf(slot)
+        task.commits.baseOf(slot)
       )
     )
 
@@ -60,11 +60,11 @@ private object CarryRDD {
   private final val Scheduler = "dag-scheduler-event-loop"
 }
 
-/** A slot, the partitions of the input that it takes, and the version that the micro-batch starts from. */
+/** A slot, the partitions of the input that it takes, and what the micro-batch starts from. */
 private final class SlotPartition(
     override val index: Int,
     val parents: Seq[Partition],
-    val base: StateVersion
+    val base: PartitionBase
 ) extends Partition
 
 private final class EveryNth(rows: RDD[InternalRow], slots: Int) extends NarrowDependency[InternalRow](rows) {

@@ -27,6 +27,9 @@ trait QueryHooks {
   /** True if the checkpoint of a query can ask for a micro-batch without input. */
   def canWake(plan: LogicalPlan): Boolean
 
+  /** Called as a run of a query with the library's nodes begins, with the settings of its session. */
+  def starts(run: UUID, plan: LogicalPlan, conf: SQLConf): Unit
+
   /** Checks a query with the library's nodes, on its thread, before it runs. An exception fails the query. */
   def check(query: StartingQuery): Unit
 

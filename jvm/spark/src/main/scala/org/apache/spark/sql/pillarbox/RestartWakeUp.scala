@@ -32,6 +32,7 @@ final class RestartWakeUp private (session: classic.SparkSession, hooks: QueryHo
       wrapper.streamingQuery match {
         case query: MicroBatchExecution if query.runId == event.runId && hooks.concerns(query.analyzedPlan) =>
           RunningQueries.add(query)
+          hooks.starts(query.runId, query.analyzedPlan, StreamInternals.session(query).sessionState.conf)
           takeBackRepartition(query)
           prepare(query)
         case _ => ()

@@ -31,5 +31,12 @@ object RunningQueries {
     (lock.hasQueuedThreads || lock.hasWaiters(StreamInternals.condition(query)))
   }
 
+  /**
+   * Changes the ids by which the query knows the state of an operator's partitions, of the last micro-batch,
+   * under checkpoint format 2. On the thread of the query, while a micro-batch is about to run.
+   */
+  def replaceIds(run: UUID, operator: Long, ids: Seq[String]): Unit =
+    find(run).foreach(_.lastExecution.currentStateStoreCkptId.put(operator, ids.map(Array(_)).toArray))
+
   private def find(run: UUID): Option[StreamExecution] = Option(byRun.get(run))
 }

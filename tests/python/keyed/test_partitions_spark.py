@@ -1,0 +1,258 @@
+"""A query that is started again with another number of partitions goes on with its state."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import pillarbox as pb
+from keyed.java_functions import add_counting
+from keyed.streams import settings
+from keyed.test_checkpoints_spark import RETURNS, Counts, Query, counted
+from stored_queries import FORMAT, SETTINGS, STEPS, Case, outcome, run_step
+
+PARTITIONS = "spark.sql.shuffle.partitions"
+# Of the runs of a query: more, fewer, a multiple, and back.
+NUMBERS = (2, 5, 3, 6)
+
+
+@pytest.fixture
+def session(spark: SparkSession) -> Iterator[SparkSession]:
+    with settings(spark, **SETTINGS, **{"spark.sql.session.timeZone": "UTC", FORMAT: "1"}):
+        yield spark
+
+
+@pytest.fixture(scope="module")
+def undisturbed(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], dict[str, list[str]]]:
+    """What a query gives and holds in the end that always had two partitions."""
+
+    @cache
+    def ran(what: str) -> dict[str, list[str]]:
+        folder, case = tmp_path_factory.mktemp(what), Case(what, "heap", "1")
+        with settings(spark, **SETTINGS, **{"spark.sql.session.timeZone": "UTC", FORMAT: "1"}):
+            for step in range(STEPS):
+                run_step(spark, folder, case, step, step == STEPS - 1)
+            return outcome(spark, folder, case)
+
+    return ran
+
+
+def whole(*values: Any) -> Any:
+    return pytest.param(Case(*values), marks=pytest.mark.whole)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case("keyed", "rocksdb", "2"),
+        Case("keyed", "heap", "1"),
+        Case("scan", "heap", "2"),
+        whole("keyed", "rocksdb", "1"),
+        whole("keyed", "heap", "2"),
+        whole("scan", "rocksdb", "1"),
+        whole("jvm", "rocksdb", "2"),
+        whole("jvm", "heap", "1"),
+    ],
+    ids=str,
+)
+def test_rows_and_state_are_those_of_one_number(
+    case: Case, session: SparkSession, undisturbed: Any, tmp_path: Path
+) -> None:
+    if case.what == "jvm":
+        add_counting(session, tmp_path)
+    for step, number in enumerate(NUMBERS):
+        session.conf.set(PARTITIONS, str(number))
+        run_step(session, tmp_path, case, step, step == STEPS - 1)
+    assert outcome(session, tmp_path, case) == undisturbed(case.what)
+    assert note_of(tmp_path / "checkpoint" / "state" / "0")["partitions"] == NUMBERS[-1]
+
+
+def note_of(operator: Path) -> dict[str, Any]:
+    return json.loads((operator / "_pillarbox" / "operator.json").read_text())  # type: ignore[no-any-return]
+
+
+@pytest.fixture(params=["1", pytest.param("2", marks=pytest.mark.whole)])
+def query(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> Any:
+    from keyed.test_checkpoints_spark import SETTINGS as OF_CHECKPOINTS
+
+    with settings(spark, **OF_CHECKPOINTS, **{FORMAT: request.param, PARTITIONS: "2"}):
+        yield Query(spark, tmp_path)
+
+
+def run(query: Query, number: int, file: int | None = None, keys: str = "abcdefgh") -> list[Any]:
+    """Processes one more file, if any, with so many partitions."""
+    if file is not None:
+        query.add(file, keys)
+    query.spark.conf.set(PARTITIONS, str(number))
+    return query.run()
+
+
+@pytest.fixture(scope="module")
+def expected(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[Any]]:
+    """What so many files give, up to eight."""
+    found = {}
+    query = Query(spark, tmp_path_factory.mktemp("expected"))
+    for number in range(8):
+        found[number + 1] = run(query, 2, number)
+    return found
+
+
+@pytest.mark.parametrize("third", [3, 2, 7])
+def test_a_run_that_dies_in_the_micro_batch_of_the_change_is_followed_by_any_number(
+    query: Query, expected: Any, third: int
+) -> None:
+    run(query, 2, 0)
+    run(query, 2, 1)
+    run(query, 3, 2)
+    assert query.forget_last_batch()
+    assert run(query, third) == expected[3]
+    assert run(query, 4, 3) == expected[4]
+
+
+def test_a_run_that_died_in_the_change_still_reads_the_files_that_it_began_with(
+    query: Query, expected: Any
+) -> None:
+    """Its note says which: another attempt's file of that version does not count."""
+    run(query, 2, 0)
+    run(query, 3, 1)
+    for delta in query.forget_last_batch():
+        delta.unlink()
+    bases = note_of(query.operator)["bases"]
+    for first in list((query.operator / "0").glob("1_*.delta")):
+        name = "1_r9999t9-0f0f.delta" if "_r" in first.name else "1_0f0f.delta"
+        first.with_name(name).write_bytes(b"of an attempt that nobody waited for")
+    assert run(query, 5) == expected[2]
+    assert note_of(query.operator)["bases"] == bases
+
+
+def test_a_query_is_taken_back_behind_the_change(query: Query, expected: Any) -> None:
+    run(query, 2, 0)
+    run(query, 2, 1)
+    run(query, 4, 2)
+    run(query, 4, 3)
+    for log in ("offsets", "commits"):
+        for number in (2, 3):
+            (query.folder / "checkpoint" / log / str(number)).unlink()
+            (query.folder / "checkpoint" / log / f".{number}.crc").unlink(missing_ok=True)
+    assert run(query, 2) == expected[4]
+    assert run(query, 3, 4) == expected[5]
+
+
+@pytest.mark.parametrize("second", [1, 4])
+def test_files_of_earlier_partitions_go_once_no_version_needs_them(
+    query: Query, expected: Any, second: int
+) -> None:
+    with settings(query.spark, **{"spark.sql.streaming.minBatchesToRetain": "2"}):
+        for number in range(8):
+            rows = run(query, 2 if number < 2 else second, number)
+    assert rows == expected[8]
+    left = {int(path.parent.name) for path in query.files("*_*.*")}
+    assert left == set(range(second))
+    since = note_of(query.operator)["since"]
+    assert min(int(path.name.split("_")[0]) for path in query.files("*_*.*")) > since > 0
+    checkpoint = str(query.folder / "checkpoint")
+    counts = pb.read_state(query.spark, checkpoint, 0, "count").select("key.k", "value").collect()
+    assert sorted(map(tuple, counts)) == [(k, 8) for k in "abcdefgh"]
+
+
+def test_state_of_before_the_change_can_be_read(query: Query) -> None:
+    run(query, 2, 0)
+    run(query, 3, 1)
+    run(query, 3, 2)
+    checkpoint = str(query.folder / "checkpoint")
+    for batch in range(3):
+        state = pb.read_state(query.spark, checkpoint, 0, "count", batch_id=batch)
+        assert {row.value for row in state.collect()} == {batch + 1}
+        assert state.count() == 8
+
+
+def test_the_number_of_the_operator_goes_before_that_of_the_session(
+    query: Query, expected: Any
+) -> None:
+    def of(number: int) -> Callable[[DataFrame], DataFrame]:
+        return lambda rows: counted(rows, partitions=number)
+
+    query.add(0, "abcdefgh")
+    query.run(of(3))
+    assert note_of(query.operator)["partitions"] == 3
+    query.add(1, "abcdefgh")
+    assert query.run(of(4)) == expected[2]
+    assert note_of(query.operator)["partitions"] == 4
+
+
+def test_a_number_that_nobody_has_set_moves_nothing(query: Query, expected: Any) -> None:
+    run(query, 3, 0)
+    query.add(1, "abcdefgh")
+    query.spark.conf.unset(PARTITIONS)
+    try:
+        assert query.run() == expected[2]
+    finally:
+        query.spark.conf.set(PARTITIONS, "2")
+    assert note_of(query.operator)["partitions"] == 3
+
+
+def beside_spark(rows: DataFrame) -> DataFrame:
+    once = rows.withWatermark("ts", "0 seconds").dropDuplicatesWithinWatermark(["seq"])
+    return once.transform(pb.process_keyed, Counts(), by="k", returns=RETURNS, order_by="seq")
+
+
+def test_beside_operators_of_spark_another_number_is_refused(query: Query) -> None:
+    query.add(0)
+    first = query.run(beside_spark)
+    query.add(1)
+    query.spark.conf.set(PARTITIONS, "3")
+    message = query.fails(beside_spark)
+    assert "PARTITIONS_FIXED" in message
+    assert "in 2 partitions and spark.sql.shuffle.partitions asks for 3" in message
+    query.spark.conf.set(PARTITIONS, "2")
+    assert len(query.run(beside_spark)) > len(first)
+
+
+def test_timers_that_are_due_wake_a_query_with_other_partitions(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Before a micro-batch runs, they are in the old partitions."""
+    from keyed.test_checkpoints_spark import SETTINGS as OF_CHECKPOINTS
+
+    class Rings(pb.KeyedProcessFunction):
+        def process(self, row: Any, ctx: Any) -> None:
+            ctx.timers.register_processing_time(ctx.processing_time + 1)
+
+        def on_timer(self, timestamp: int, ctx: Any) -> Any:
+            yield ctx.key, "rang", 1
+
+    def rings(rows: DataFrame) -> DataFrame:
+        returns = "k string, what string, n bigint"
+        return rows.transform(pb.process_keyed, Rings(), by="k", returns=returns)
+
+    with settings(spark, **OF_CHECKPOINTS, **{PARTITIONS: "2"}):
+        query = Query(spark, tmp_path)
+        query.add(0, "abcdefgh")
+        before = run_first_batch(query, rings)
+        spark.conf.set(PARTITIONS, "3")
+        rows = query.run(rings)
+    assert before == []
+    assert [row[0] for row in rows] == list("abcdefgh")
+
+
+def run_first_batch(query: Query, build: Callable[[DataFrame], DataFrame]) -> list[Any]:
+    """Only the batch with the rows: the timers that it sets are left to the next run."""
+    rows = query.spark.readStream.schema("seq bigint, k string, ts timestamp")
+    out: list[Any] = []
+    started = (
+        build(rows.json(str(query.folder / "in")))
+        .writeStream.option("checkpointLocation", str(query.folder / "checkpoint"))
+        .foreachBatch(lambda batch, number: out.extend(batch.collect()))
+        .trigger(once=True)
+        .start()
+    )
+    assert started.awaitTermination(120)
+    return out
