@@ -8,6 +8,7 @@ same latencies. Repeats are interleaved: everyone meets the machine's good and b
 from __future__ import annotations
 
 import argparse
+import statistics
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -16,11 +17,12 @@ import numpy as np
 from pyspark.sql import DataFrame
 
 from . import pyflink_peer, report
-from .contestants import gather, ours, window
+from .contestants import by_key, gather, ours, window
 from .measure import run, session
 from .schedule import TASKS, latencies, perfect_seconds, write
 
 PYFLINK = "PyFlink AsyncDataStream, unordered"
+ROWS_A_KEY = 10
 FEW = 2 * TASKS
 START_UPS = 5
 LARGE = 100_000
@@ -38,9 +40,10 @@ def main() -> None:
                 rows: bench.size(rows, repeats)
                 for rows, repeats in zip(options.rows, options.repeats, strict=True)
             }
+            keyed = bench.by_key(options.rows[0], options.repeats[0])
     finally:
         spark.stop()
-    page = document(sizes, bench.remarks, options)
+    page = document(sizes, keyed, bench.remarks, options)
     print(page)
     if options.output:
         options.output.mkdir(parents=True, exist_ok=True)
@@ -107,6 +110,19 @@ class Bench:
                 print(f"  {repeat + 1}/{repeats} {who}: {took:.2f} s", flush=True)
         return [report.Line(who, rows, perfect, taken) for who, taken in times.items()]
 
+    def by_key(self, rows: int, repeats: int) -> dict[str, list[float]]:
+        """The seconds of each way whose calls of one key never overlap, start-up included."""
+        many = self.read(self.folder / f"rows-{rows}")
+        total = latencies(rows, self.options.seed).sum()
+        times: dict[str, list[float]] = {}
+        for repeat in range(-1, repeats):  # the first warms up
+            for who, transform in by_key(rows // ROWS_A_KEY, self.options.capacity).items():
+                took = run(transform(many), rows, total)
+                print(f"  {repeat + 1}/{repeats} {who}: {took:.2f} s", flush=True)
+                if repeat >= 0:
+                    times.setdefault(who, []).append(took)
+        return times
+
     def warm_up(self) -> None:
         """Every way once over a few rows: the JVM compiles, Python workers start."""
         for transform in self.contest().values():
@@ -142,11 +158,22 @@ class Bench:
 
 
 def document(
-    sizes: dict[int, list[report.Line]], remarks: list[str], options: argparse.Namespace
+    sizes: dict[int, list[report.Line]],
+    keyed: dict[str, list[float]],
+    remarks: list[str],
+    options: argparse.Namespace,
 ) -> str:
     parts = ["![Speed of each way, of the perfect schedule](async.png)"]
     for rows, lines in sizes.items():
         parts.append(f"## {rows:,} calls\n\n{report.table(lines)}".rstrip())
+    lines = "".join(
+        f"| {who} | {statistics.median(times):.2f} | {min(times):.2f} - {max(times):.2f} |\n"
+        for who, times in keyed.items()
+    )
+    parts.append(
+        f"## {options.rows[0]:,} calls, those of one of {options.rows[0] // ROWS_A_KEY:,} keys in "
+        f"turn\n\n| how | seconds | fastest - slowest |\n|---|--:|--:|\n{lines}"
+    )
     conditions = [
         f"Each call sleeps a log-normal time (median 20 ms, p99 400 ms, seed {options.seed}); "
         f"{TASKS} tasks with {options.capacity} calls in flight in each; results are dropped by a "
@@ -158,6 +185,9 @@ def document(
         f"From {LARGE:,} rows on, only the ways that come near the schedule take part. asyncio "
         "rounds the timers of its loop up to whole milliseconds: half a millisecond a call, which "
         "all ways but the perfect schedule lose.",
+        "Calls by key are the same, behind a shuffle. They take their start-up and the wait of a "
+        "key's rows for each other, which the perfect schedule doesn't have; "
+        "`pb.process_keyed_async` also keeps a count of each key's rows.",
         *remarks,
     ]
     return report.page(

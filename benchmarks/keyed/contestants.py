@@ -98,6 +98,13 @@ ALL = [
     Contestant(TIMER, ROW, keyed(ours.RunningCountTimer), mine=True, no_data_batches=True),
     Contestant(
         TIMER,
+        COLUMNS,
+        keyed(ours.RunningCountTimerColumns),
+        mine=True,
+        no_data_batches=True,
+    ),
+    Contestant(
+        TIMER,
         TWS,
         with_state(theirs.RunningCountTimer, "EventTime"),
         slow=True,

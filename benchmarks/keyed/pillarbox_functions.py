@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Row
 
 import pillarbox as pb
-from pillarbox.columns import group_last, running_count, running_sum
+from pillarbox.columns import group_first, group_last, running_count, running_sum
 
 TIMER_MS = 600_000
 MAP_ENTRIES = 10
@@ -76,3 +77,19 @@ class RunningCountColumns(pb.ArrowKeyedProcessFunction):
         state["n"] = group_last(n, state.index, start=state["n"])
         state["total"] = group_last(total, state.index, start=state["total"])
         return {"k": batch.column("k"), "n": n, "total": total}
+
+
+class RunningCountTimerColumns(RunningCountColumns):
+    """Also one event-time timer a key, which forgets the key."""
+
+    def open(self, ctx: Any) -> None:
+        super().open(ctx)
+        ctx.timer("due")
+
+    def process(self, batch: pa.RecordBatch, state: Any, ctx: Any) -> dict[str, Any]:
+        first = group_first(ctx.timestamps, state.index)
+        state["due"] = pc.coalesce(state["due"], pc.add(first, TIMER_MS))
+        return super().process(batch, state, ctx)
+
+    def on_timers(self, batch: pa.RecordBatch, state: Any, ctx: Any) -> None:
+        state["n"] = state["total"] = pa.nulls(len(state.keys), pa.int64())

@@ -34,6 +34,7 @@ GOALS = [  # group, ours, theirs, at least so many times as fast
     (COUNT, contestants.COLUMNS, contestants.IDENTITY, 0.5),
     (COUNT, contestants.SCAN, contestants.AGGREGATE, 1),
     (TIMER, contestants.ROW, contestants.TWS, 20),
+    (TIMER, contestants.COLUMNS, contestants.ROW, 3),
     (MAP, contestants.ROW, contestants.TWS, 20),
     (TTL, contestants.ROW, contestants.TWS, 20),
 ]

@@ -17,18 +17,27 @@ if TYPE_CHECKING:
 class ArrowContext:
     """The clocks of a batch of the column form. Times are epoch milliseconds.
 
-    ``timestamps`` is an int64 array, one a row, null for rows without event time.
+    ``timestamps`` is an int64 array, one a row, null for rows without event time. In ``on_timers``
+    it has the times of the timers, of which ``timer`` is the name; in ``process`` that is None.
+    ``watermark`` is how far event time had come before the batch.
     """
 
     # The JVM has applied the first watermark to the stamps of the state already.
     _first_watermark = UNKNOWN
 
     def __init__(
-        self, name: str, watermark: int, processing_time: int, timestamps: pa.Array
+        self,
+        name: str,
+        watermark: int,
+        processing_time: int,
+        timestamps: pa.Array,
+        timer: str | None = None,
     ) -> None:
         self.name = name
+        self.timer = timer
         self.watermark = None if watermark == UNKNOWN else watermark
-        self._watermark = watermark
+        # Of timers that fire each key has a time of its own: an array then.
+        self._watermark: Any = watermark
         self.processing_time = processing_time
         self.timestamps = timestamps
 

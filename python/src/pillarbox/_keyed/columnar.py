@@ -32,6 +32,13 @@ class ColumnTtl(TtlPolicy):
             for position in which.nonzero()[0].tolist():
                 self._on_expire(self._keys[position].as_py(), None, values[position].as_py())
 
+    def limit(self) -> Any:
+        """Return the latest expired timestamp; of each key, where keys have times of their own."""
+        now = self.now()
+        if not isinstance(now, np.ndarray):
+            return super().limit()
+        return np.maximum(now, UNKNOWN + self.ttl) - self.ttl
+
     def _record(self) -> Any:
         latest = self._latest()
         return np.where(latest == UNKNOWN, self._at._watermark, latest)
@@ -70,18 +77,23 @@ class StateColumn:
         self._stamps: Any = None
         self.changed = np.zeros(len(keys), bool)
 
+    @property
+    def name(self) -> str:
+        """The name that the state was declared under."""
+        return self._declaration.name
+
     def read(self) -> pa.Array:
         """Return the values that are alive, or expired and visible once more."""
         values, policy = self._loaded(), self._policy
         if policy is None:
             return values
-        filled = _filled(values)
-        expired = filled & policy.is_expired(self._stamps)
+        has = filled(values)
+        expired = has & policy.is_expired(self._stamps)
         alive = pc.if_else(pa.array(~expired), values, None) if expired.any() else values
         self._values = alive
         self.changed |= expired
         policy.tell_all(values, expired)
-        self._stamp(filled & ~expired, policy.after_read(self._stamps))
+        self._stamp(has & ~expired, policy.after_read(self._stamps))
         return values if policy.returns_expired else alive
 
     def write(self, values: Any) -> None:
@@ -91,10 +103,32 @@ class StateColumn:
             kept = self._declaration.type
             raise mismatch(kept.place, kept.data_type, values, f"{self._count} values, one a key")
         if self._policy is not None:
-            self._stamps = np.where(_filled(self._loaded()), self._stamps, UNKNOWN)
-            self._stamp(_filled(new), self._policy.stamp(self._stamps))
+            self._stamps = np.where(filled(self._loaded()), self._stamps, UNKNOWN)
+            self._stamp(filled(new), self._policy.stamp(self._stamps))
         self._values = new
         self.changed[:] = True
+
+    def part(
+        self, positions: Any, clock: Clock, latest: Callable[[], Any], keys: pa.Array
+    ) -> StateColumn:
+        """Return the state of the keys at ``positions``, to be given back to ``merge``."""
+
+        def load() -> tuple[pa.Array, Any]:
+            return self._loaded().take(pa.array(positions)), self._stamps[positions]
+
+        return StateColumn(self._declaration, self._converter, load, clock, latest, keys)
+
+    def merge(self, positions: Any, part: StateColumn) -> None:
+        """Take what has changed in a part."""
+        if not part.changed.any():
+            return
+        places = np.arange(self._count)
+        places[positions] = self._count + np.arange(len(positions))
+        both = pa.concat_arrays([self._loaded(), part._loaded()])
+        self._values = both.take(pa.array(places))
+        if self._policy is not None:
+            self._stamps[positions] = part._stamps
+        self.changed[positions] |= part.changed
 
     def changes(self) -> tuple[Any, pa.Array, Any] | None:
         """Return the positions, values and stamps of changed keys; None if there are none."""
@@ -104,7 +138,7 @@ class StateColumn:
         values = self._loaded().take(pa.array(positions))
         if self._policy is None:
             return positions, values, np.zeros(len(positions), np.int64)
-        return positions, values, np.where(_filled(values), self._stamps[positions], 0)
+        return positions, values, np.where(filled(values), self._stamps[positions], 0)
 
     def _loaded(self) -> pa.Array:
         if self._values is None:
@@ -119,7 +153,8 @@ class StateColumn:
         self._stamps = new
 
 
-def _filled(values: pa.Array) -> Any:
+def filled(values: pa.Array) -> Any:
+    """Return as booleans which values are not null."""
     return values.is_valid().to_numpy(zero_copy_only=False)
 
 

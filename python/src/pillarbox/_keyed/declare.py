@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from .._arrow.classes import Mapped, mapped_type
@@ -21,12 +22,16 @@ from .ttl import as_ttl
 from .value_state import AggregatingCells, ReducingCells, ValueCells
 from .values import KeyType, ValueType, is_hashable
 
+ROW_KINDS = ("value", "list", "map", "reducing", "aggregating")
+COLUMN_KINDS = ("value", "timer")
+
 HANDLES: dict[str, type[State]] = {
     "value": ValueCells,
     "list": ListCells,
     "map": MapCells,
     "reducing": ReducingCells,
     "aggregating": AggregatingCells,
+    "timer": ValueCells,
 }
 
 
@@ -52,6 +57,7 @@ class StateRegistry:
         key_type: Any = None,
         ttl: Any = None,
         fold: Any = None,
+        time_domain: str | None = None,
     ) -> State:
         """Return the handle of a state; the same handle for the same declaration.
 
@@ -61,14 +67,35 @@ class StateRegistry:
         if not self.is_open:
             raise error("STATE_OUTSIDE_OPEN", operator=self._at._name, state=shown(name))
         declaration = self._declaration(name, kind, type, key_type, ttl, fold)
+        if kind == "timer":
+            declaration = replace(declaration, time_domain=self._domain(name, time_domain))
         known = self.states.get(name)
         if known is None:
             handle = self.states[name] = HANDLES[kind](declaration, self._at)
             return handle
-        if known.declaration.to_spec() != declaration.to_spec():
+        if known.declaration.told() != declaration.told():
             first, second = _shown(known.declaration), _shown(declaration)
             raise error("STATE_NAME_TAKEN", state=name, first=first, second=second)
         return known
+
+    @property
+    def timers(self) -> list[Declaration]:
+        """The timers of the column form."""
+        declared = [state.declaration for state in self.states.values()]
+        return [one for one in declared if one.kind == "timer"]
+
+    def _domain(self, name: str, time_domain: str | None) -> str:
+        """Return the time domain of a timer. Raises if the key would have two in it."""
+        if time_domain not in ("event_time", "processing_time"):
+            expected = '"event_time" or "processing_time"'
+            raise invalid("time_domain", expected, time_domain, 'time_domain="event_time"')
+        if time_domain == "event_time" and not self._event_time:
+            raise error("TIMER_WITHOUT_WATERMARK", operator=self._at._name)
+        for other in self.timers:
+            if other.time_domain == time_domain and other.name != name:
+                domain = time_domain.replace("_", " ")
+                raise error("TIMER_TWICE", first=other.name, second=name, domain=domain)
+        return time_domain
 
     def __getitem__(self, name: str) -> State:
         """Raise ``StateError`` (UNKNOWN_STATE), which lists the declared names, for another one."""
@@ -84,7 +111,8 @@ class StateRegistry:
         if name.startswith(RESERVED):
             raise invalid("name", f"a name that doesn't begin with {RESERVED!r}", name, '"count"')
         if kind not in self._kinds:
-            raise error("STATE_KIND_UNSUPPORTED", state=name, kind=kind)
+            condition = "TIMER_OF_COLUMNS" if kind == "timer" else "STATE_KIND_UNSUPPORTED"
+            raise error(condition, state=name, kind=kind)
         _check_fold(name, kind, fold)
         parsed_ttl = as_ttl(ttl)
         if parsed_ttl and parsed_ttl.time_domain == "event_time" and not self._event_time:
@@ -127,4 +155,6 @@ def _shown(declaration: Declaration) -> str:
     keys = declaration.key_type
     types = [one.data_type.simpleString() for one in (keys, declaration.type) if one is not None]
     ttl = "" if declaration.ttl is None else f", ttl {declaration.ttl.duration}"
+    if declaration.time_domain is not None:
+        return f"timer in {declaration.time_domain.replace('_', ' ')}"
     return f"{declaration.kind} state of {' to '.join(types)}{ttl}"

@@ -76,11 +76,12 @@ class AsyncKeyedProcessFunction:
 class ArrowKeyedProcessFunction:
     """The column form: all rows of a frame at once, state as Arrow columns aligned with its keys.
 
-    Has value states and no timers. Rows of a key keep their order within and across batches.
+    Has value states, and a timer a key and time domain. Rows of a key keep their order within and
+    across batches.
     """
 
     def open(self, ctx: OpenContext) -> None:
-        """Called once a worker, before the first batch: declare all state here."""
+        """Called once a worker, before the first batch: declare all state and timers here."""
 
     def process(self, batch: pa.RecordBatch, state: ArrowState, ctx: ArrowContext) -> Any:
         """Called with a batch of rows of some keys.
@@ -90,6 +91,15 @@ class ArrowKeyedProcessFunction:
         or Table with the columns of ``returns``, a dict of columns, or None.
         """
         raise NotImplementedError(f"{type(self).__name__}.process")
+
+    def on_timers(self, batch: pa.RecordBatch, state: ArrowState, ctx: ArrowContext) -> Any:
+        """Called when timers of some keys fire, with one row a key: the key columns.
+
+        ``ctx.timestamps`` has the times (epoch ms) that the timers were set for, ``ctx.timer`` the
+        name of the timer. It is null in ``state`` now, and may be set again. Row i is of
+        ``state.keys[i]``. Returns rows as ``process`` does.
+        """
+        return None
 
     def close(self) -> None:
         """Called once when the worker no longer needs the function, in bounded time."""

@@ -18,7 +18,12 @@ _AGGREGATE = {
     "add": ("value", "accumulator"),
     "get_result": ("accumulator",),
 }
-_ARROW = {"open": ("ctx",), "process": ("batch", "state", "ctx"), "close": ()}
+_ARROW = {
+    "open": ("ctx",),
+    "process": ("batch", "state", "ctx"),
+    "on_timers": ("batch", "state", "ctx"),
+    "close": (),
+}
 
 
 def check_methods(
@@ -123,11 +128,17 @@ def missing(fn: object, name: str, parameters: str) -> PillarboxError:
     )
 
 
-def without_on_timer(fn: object, operator: str) -> PillarboxError:
+def without_on_timer(fn: object, operator: str, method: str = "on_timer") -> PillarboxError:
     """Return TIMER_WITHOUT_ON_TIMER, which names a method with nearly that name."""
-    meant = misspelt(fn, "on_timer")
-    instead = "" if meant is None else f", but a {meant}"
-    return error("TIMER_WITHOUT_ON_TIMER", operator=operator, instead=instead)
+    meant = misspelt(fn, method)
+    return error(
+        "TIMER_WITHOUT_ON_TIMER",
+        operator=operator,
+        did="declared" if method == "on_timers" else "registered",
+        method=method,
+        instead="" if meant is None else f", but a {meant}",
+        parameters=", ".join((_ARROW if method == "on_timers" else _ROW)[method]),
+    )
 
 
 def misspelt(fn: object, name: str) -> str | None:

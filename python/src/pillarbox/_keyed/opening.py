@@ -230,6 +230,18 @@ class OpenContext:
         """Declare the result of ``function(a, b)`` over all added values."""
         return self._declare(name, "reducing", type, fold=function, ttl=ttl)
 
+    def timer(
+        self, name: str, time_domain: Literal["event_time", "processing_time"] = "event_time"
+    ) -> None:
+        """Declare one timer a key, for the column form; it has one of each time domain at most.
+
+        ``state[name]`` is an int64 column of times (epoch ms), null for keys without a timer. What
+        is assigned to it sets, moves and deletes timers, and ``on_timers`` is called when they
+        fire. Raises :class:`InvalidFunction` without ``on_timers`` and in another form, and
+        :class:`StateError` for an event-time timer without a watermark.
+        """
+        self._declare(name, "timer", "bigint", time_domain=time_domain)
+
     def aggregating_state(
         self,
         name: str,

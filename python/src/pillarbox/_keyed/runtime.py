@@ -9,7 +9,7 @@ from typing import Any
 
 from .._base.values import LONGEST_ROW, row_text, shown_value
 from .context import EVENT_TIMER, FOREVER, PROCESSING_TIMER, ROW, UNKNOWN, KeyedContext
-from .declare import HANDLES, StateRegistry
+from .declare import ROW_KINDS, StateRegistry
 from .methods import has_own, without_on_timer
 from .opening import OpenContext
 from .surface import Timer
@@ -53,7 +53,7 @@ class KeyedRuntime:
         self.function = function
         self.context = self._context(name, tags or {})
         self.timers = self.context.timers = KeyTimers(self.context, event_time, self._refusal())
-        self.registry = StateRegistry(self.context, event_time, state_kinds or tuple(HANDLES))
+        self.registry = StateRegistry(self.context, event_time, state_kinds or ROW_KINDS)
         self.sorted_input = sorted_input
         self._start = UNKNOWN
         self._reached: dict[int, int] = {}
@@ -69,11 +69,11 @@ class KeyedRuntime:
     @property
     def has_timers(self) -> bool:
         """True if the function may set timers."""
-        return has_own(self.function, "on_timer")
+        return has_own(self.function, "on_timer") or bool(self.registry.timers)
 
     def _refusal(self) -> Callable[[], Exception] | None:
         """Return a function that makes the error for a timer; None if timers are allowed."""
-        if self.has_timers:
+        if has_own(self.function, "on_timer"):
             return None
         return lambda: without_on_timer(self.function, self.context._name)
 
@@ -84,6 +84,8 @@ class KeyedRuntime:
             self.function.open(OpenContext(self.registry.declare, self.context._name))
         finally:
             self.registry.is_open = False
+        if self.registry.timers and not has_own(self.function, "on_timers"):
+            raise without_on_timer(self.function, self.context._name, "on_timers")
 
     def set_clocks(self, watermark: int, processing_time: int, *, of_first: bool = False) -> None:
         """Set how far time has come: ``UNKNOWN`` for no watermark, ``of_first`` for key 0 only."""

@@ -14,7 +14,10 @@ from .values import KeyType, ValueType
 
 @dataclass(frozen=True)
 class Declaration:
-    """A state as a function declared it. ``fold`` is the function of appending states."""
+    """A state as a function declared it. ``fold`` is the function of appending states.
+
+    ``time_domain`` is that of a timer, which is kept like a value state.
+    """
 
     name: str
     kind: str
@@ -22,6 +25,11 @@ class Declaration:
     key_type: KeyType | None = None
     ttl: StateTtl | None = None
     fold: Any = None
+    time_domain: str | None = None
+
+    def told(self) -> dict[str, Any]:
+        """Return what makes two declarations one."""
+        return {**self.to_spec(), "time_domain": self.time_domain}
 
     def to_spec(self) -> dict[str, Any]:
         """Return JSON-able values for the operator in the JVM."""

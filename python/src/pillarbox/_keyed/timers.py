@@ -34,6 +34,20 @@ class TimerChange(NamedTuple):
     timestamp: int
 
 
+# Key indexes, kinds, ops and times, each a sequence of one number a change.
+TimerChanges = tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[int]]
+
+NO_CHANGES: TimerChanges = ((), (), (), ())
+
+
+def as_columns(changes: Sequence[TimerChange]) -> TimerChanges:
+    """Return changes as sequences of one number each."""
+    if not changes:
+        return NO_CHANGES
+    key_indexes, kinds, ops, times = zip(*changes, strict=True)
+    return key_indexes, kinds, ops, times
+
+
 class KeyTimers(Timers):
     """The timers of all keys of a runtime; a function sees those of the current key.
 

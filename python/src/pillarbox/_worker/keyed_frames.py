@@ -10,11 +10,12 @@ the rows that come back, its command a pickled ``KeyedCommand``. Rows have one m
 command's if the function gets late rows: a boolean, true for those. ::
 
     O READY    Python -> JVM   blob JSON {"states": [{"name", "kind": "value"|"list"|"map"|
-                               "reducing"|"aggregating", "type": schema JSON (a struct; a plain type
-                               T is wrapped as struct<value:T>), "plain", "key_type": the same for
-                               the keys of a map, else null, "key_plain", "ttl": null | {"ms",
+                               "reducing"|"aggregating"|"timer", "type": schema JSON (a struct; a
+                               plain type T is wrapped as struct<value:T>), "plain", "key_type":
+                               the same for the keys of a map, else null, "key_plain", "ttl":
+                               null | {"ms",
                                "update", "visibility", "time_domain"}, "on_expire"}],
-                               "timers": true if the function has on_timer}
+                               "timers": true if the function may set timers}
     S SCHEMAS  JVM -> Python   u32 count = 2 + states, then blobs, each an IPC schema message:
                                key columns; rows; each state's cells in the order of READY
     K FRAME    JVM -> Python   u64 frame id
@@ -51,7 +52,8 @@ Beside these a function that makes calls has the frames of ``keyed_permits``.
 
 Cells of a state in FRAME, of its new keys, here counted from 0:
 
-- value, reducing, aggregating: Arrow blob of k rows ``[value struct (null: absent), ts int64]``;
+- value, reducing, aggregating, timer: Arrow blob of k rows ``[value struct (null: absent),
+  ts int64]``;
 - list and map: k x u8, where 1 says that the content of this key is too large and is asked for,
   0 that it follows; then (in the same blob, up to its end) an Arrow batch of the entries,
   ``[key index int32, value struct, ts int64]`` for lists (in the order of the list) and
@@ -60,7 +62,8 @@ Cells of a state in FRAME, of its new keys, here counted from 0:
 Changes in UPDATE, only of keys that go on and changed (since the worker holds them), none after
 keep:
 
-- value, reducing, aggregating: ``[key index int32, value struct (null: cleared), ts int64]``;
+- value, reducing, aggregating, timer: ``[key index int32, value struct (null: cleared),
+  ts int64]``;
 - list: ``[key index int32, op int8, value struct, ts int64]``, a log to be applied in order:
   0 add, 1 clear, 2 remove all elements stamped at or below ts, 3 raise all stamps to at least ts,
   4 stamp those that have none (Long.MIN_VALUE);
@@ -117,6 +120,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from .._keyed.timers import NO_CHANGES, TimerChanges
 from .frames import PART, READY, Reader, blob, encode, packed, texts, u32
 
 SCHEMAS, FRAME, QUERY, ANSWER, UPDATE, NOTE = b"SKQAUN"
@@ -256,12 +260,12 @@ def encode_note(kind: str, rows: int, text: str) -> bytes:
 
 @dataclass(frozen=True)
 class KeyedUpdate:
-    """The content of an UPDATE; ``timers`` are ``(key index, kind, op, time)``."""
+    """The content of an UPDATE."""
 
     id: int
     rows: Sequence[pa.RecordBatch]
     states: Sequence[Sequence[pa.RecordBatch]]
-    timers: Sequence[tuple[int, int, int, int]]
+    timers: TimerChanges = NO_CHANGES
     fired: tuple[int, int] = (0, 0)
 
 
@@ -270,15 +274,14 @@ def encode_update(update: KeyedUpdate) -> Iterator[bytes]:
     for what, batches in enumerate([update.rows, *update.states]):
         for batch in batches[:-1]:
             yield encode(PART, u32(what), memoryview(batch.serialize()))
-    timers = update.timers
-    key_indexes, kinds, ops, times = zip(*timers, strict=True) if timers else ((), (), (), ())
+    key_indexes, kinds, ops, times = update.timers
     yield encode(
         UPDATE,
         update.id.to_bytes(8, "little"),
         arrow_blob(_last(update.rows)),
         u32(len(update.states)),
         *(arrow_blob(_last(batches)) for batches in update.states),
-        u32(len(timers)),
+        u32(len(times)),
         packed("I", key_indexes),
         bytes(kinds),
         bytes(ops),

@@ -9,6 +9,7 @@ from .._arrow.fields import Place
 from .._async.failed_calls import FailedCalls, Tell
 from .._base.failures import message_of
 from .._keyed.command import KeyedCommand
+from .._keyed.declare import COLUMN_KINDS
 from .._keyed.output import row_acceptor
 from .._keyed.runtime import KeyedRuntime
 from .._keyed_async.runtime import AsyncKeyedRuntime, RunOnLoop
@@ -104,7 +105,7 @@ def _runtime(command: KeyedCommand, spec: dict[str, Any]) -> KeyedRuntime:
         "event_time": spec["event_time"],
         "sorted_input": spec["time_sorted"],
         "tags": tags,
-        "state_kinds": ("value",) if command.form == "arrow" else None,
+        "state_kinds": COLUMN_KINDS if command.form == "arrow" else None,
     }
     name, calls = spec["name"], command.calls
     if calls is None:

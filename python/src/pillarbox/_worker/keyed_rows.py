@@ -16,6 +16,7 @@ from .._keyed.command import KeyedCommand
 from .._keyed.context import UNKNOWN
 from .._keyed.output import RowsEncoder, without_none
 from .._keyed.runtime import KeyedRuntime
+from .._keyed.timers import as_columns
 from ..errors import EXITS, PillarboxError, ResultTypeMismatch, error
 from . import keyed_frames
 from .frames import Init
@@ -137,8 +138,9 @@ class RowRunner:
             for state in runtime.registry.states.values():
                 state.changed[: frame.ended] = bytes(frame.ended)
         states = [[] if frame.keeps else wire.changes(self._size) for wire in self._wires]
-        timers = [change for change in runtime.timers.changes() if change.key_index >= frame.ended]
-        return KeyedUpdate(frame.id, batches, states, timers, runtime.timers.fired)
+        changes = [change for change in runtime.timers.changes() if change.key_index >= frame.ended]
+        fired = runtime.timers.fired
+        return KeyedUpdate(frame.id, batches, states, as_columns(changes), fired)
 
     def _release(self) -> None:
         """Free the keys and cells, since the next task may come much later."""

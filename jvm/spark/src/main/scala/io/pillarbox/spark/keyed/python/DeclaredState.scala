@@ -10,7 +10,7 @@ import org.apache.spark.sql.types.StructType
 /**
  * A state that the Python function declared when it was opened.
  *
- * @param kind value, list, map, reducing or aggregating; the worker keeps the latter two as values
+ * @param kind value, list, map, reducing, aggregating or timer; the worker keeps the last three as values
  * @param valueType the type of the value, element or accumulator
  * @param keyType the type of a map's keys, else null
  */
@@ -21,6 +21,8 @@ private final case class DeclaredState(
     @JsonDeserialize(using = classOf[SpecJson.SchemaReader]) keyType: StructType,
     ttl: Option[TtlSpec]
 ) {
+  def isTimer: Boolean = kind == "timer"
+
   def goesByEventTime: Boolean = ttl.exists(_.config.timeDomain == TimeDomain.EVENT_TIME)
 
   private def values = new UnsafeRowSerializer(valueType)
@@ -38,7 +40,7 @@ private final case class DeclaredState(
 /**
  * The worker's READY.
  *
- * @param timers true if the function has `on_timer`
+ * @param timers true if the function may set timers
  */
 private final case class Ready(states: Seq[DeclaredState] = Nil, timers: Boolean = false)
 

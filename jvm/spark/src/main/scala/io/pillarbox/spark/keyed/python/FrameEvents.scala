@@ -217,7 +217,7 @@ private object FrameLimits {
   /** @param maxRows rows of a frame at most, 0 for no limit but that of events */
   def of(form: String, states: Seq[DeclaredState], maxRows: Int): FrameLimits = {
     val most = if (maxRows > 0) maxRows else Int.MaxValue
-    // The column form has no timers, and holds nothing from frame to frame.
+    // The worker holds nothing of the column form from frame to frame.
     if (form == "arrow") columns(math.min(most, 1 << 19))
     else if (states.exists(isCollection)) RowsWithCollections.copy(rows = most)
     else Rows.copy(rows = most)

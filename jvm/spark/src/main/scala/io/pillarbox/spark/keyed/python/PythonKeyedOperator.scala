@@ -5,8 +5,8 @@ import java.nio.ByteBuffer
 import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.KeyedTarget
 import io.pillarbox.spark.base.FailureReport
-import io.pillarbox.spark.keyed.{KeyedOperator, KeyedOperatorContext, KeyedOperatorFactory}
-import io.pillarbox.spark.state.InitialTarget
+import io.pillarbox.spark.keyed.{KeyedErrors, KeyedOperator, KeyedOperatorContext, KeyedOperatorFactory}
+import io.pillarbox.spark.state.{InitialState, InitialTarget}
 import io.pillarbox.spark.task.{FailedCalls, ReportedException}
 import io.pillarbox.spark.worker._
 import io.pillarbox.state.Namespace
@@ -80,8 +80,27 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
 
   private def sendPart(what: Int, parts: Seq[ByteBuffer]): Unit = showingErrors(worker.sendPart(what, parts))
 
-  override def initialTargets: Map[String, () => InitialTarget] =
+  override def initialTargets: Map[String, () => InitialTarget] = {
+    context.task.initial.foreach(layout => refuseLoneTimers(layout.states.map(_.state)))
     states.iterator.map(state => state.declared.name -> (() => state.initialTarget)).toMap
+  }
+
+  /** A timer of the column form is a state of the worker's and a timer of ours. */
+  private def refuseLoneTimers(initial: Seq[String]): Unit = {
+    val timers = states.toSeq.map(_.declared).filter(_.isTimer).map(_.name)
+    val (given, missing) = (InitialState.Timers +: timers).partition(initial.contains)
+    if (timers.nonEmpty && given.nonEmpty && missing.nonEmpty) {
+      def shown(names: Seq[String]) = names
+        .map(name => if (name == InitialState.Timers) "pb.TIMERS" else s"'$name'")
+        .mkString(" and ")
+      throw KeyedErrors.named(
+        "INITIAL_TIMER_ALONE",
+        context.spec.name,
+        "found" -> shown(given),
+        "missing" -> shown(missing)
+      )
+    }
+  }
 
   override def usesEventTime: Boolean = goesByEventTime
 

@@ -1,0 +1,121 @@
+"""Timers of the column form on Spark, beside those of the row form in the same program."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import pillarbox as pb
+from keyed import timer_programs
+from keyed.streams import Stream, settings
+from keyed.timer_programs import RETURNS, Columns, Rows
+from spark_support import process_of
+
+cloudpickle.register_pickle_by_value(timer_programs)
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+SCHEMA = "k string, t bigint, v bigint"
+BATCHES = 6
+FORMS: dict[str, Any] = {"rows": Rows, "columns": Columns}
+
+
+def build(form: str, backend: str = "heap", initial: Any = None, ttl: Any = None) -> Any:
+    def query(df: DataFrame) -> DataFrame:
+        timed = df.withColumn("ts", F.timestamp_millis("t")).withWatermark("ts", "5 milliseconds")
+        function = FORMS[form]("event_time", None if ttl is None else pb.StateTtl(**ttl))
+        return timed.transform(
+            process_of(function), function, by="k", returns=RETURNS, name="timers",
+            backend=backend, initial_state=initial, timestamp="ts",
+        )  # fmt: skip
+
+    return query
+
+
+def micro_batches(dice: random.Random) -> list[list[tuple[str, int, int]]]:
+    latest, batches = 0, []
+    for _ in range(BATCHES):
+        times = [max(1, latest - 4) + dice.randrange(15) for _ in range(30)]
+        batches.append([(f"k{dice.randrange(40)}", t, dice.randrange(1, 9)) for t in times])
+        latest = max(times)
+    return batches
+
+
+def kept(spark: SparkSession, stream: Stream) -> list[Any]:
+    """The timers and the states of a checkpoint."""
+    read = [pb.read_state(spark, stream.checkpoint, "timers", name) for name in ("n", "due")]
+    timers = pb.read_state(spark, stream.checkpoint, "timers", pb.TIMERS)
+    return [
+        sorted(timers.select("key.k", "epoch_ms", "time_domain").collect()),
+        *(sorted(one.select("key.k", "value", "timestamp").collect()) for one in read),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("format", "ttl"),
+    [
+        ("2", {"duration": "20 ms", "time_domain": "event_time"}),
+        pytest.param("1", None, marks=pytest.mark.whole),
+    ],
+)
+def test_a_stream_fires_and_keeps_what_the_row_form_does_over_restarts(
+    spark: SparkSession, tmp_path: Path, format: str, ttl: Any
+) -> None:
+    found = {}
+    with settings(spark, **{FORMAT: format}):
+        for form in FORMS:
+            dice = random.Random(format)
+            stream = Stream(spark, tmp_path / form, SCHEMA, build(form))
+            rows: list[Any] = []
+            for number, batch in enumerate(micro_batches(dice), 1):
+                stream.add(*batch)
+                if number == BATCHES or dice.random() < 0.4:
+                    rows = stream.run(build(form, dice.choice(["heap", "rocksdb"]), ttl=ttl))
+            found[form] = sorted(map(tuple, rows), key=repr), kept(spark, stream)
+    assert found["columns"] == found["rows"]
+    assert len(found["rows"][0]) > 15
+    assert found["rows"][1][0]  # timers that wait
+
+
+def test_a_batch_fires_what_the_row_form_does_however_it_is_cut(spark: SparkSession) -> None:
+    rows = [row for batch in micro_batches(random.Random(1)) for row in batch]
+    df = spark.createDataFrame(rows, SCHEMA)
+    expected = sorted(build("rows")(df).collect(), key=repr)
+    assert len(expected) > 5
+    for most in ("0", "3"):
+        with settings(spark, **{"spark.sql.execution.arrow.maxRecordsPerBatch": most}):
+            assert sorted(build("columns")(df).collect(), key=repr) == expected
+
+
+def test_a_new_query_starts_with_states_and_timers_of_another(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    first = Stream(spark, tmp_path / "first", SCHEMA, build("columns"))
+    first.add(("a", 10, 51), ("b", 10, 4), ("c", 10, 7)).run()
+    assert [len(one) for one in kept(spark, first)] == [2, 3, 2]
+
+    def stored(*names: str) -> dict[str, DataFrame]:
+        return {name: pb.read_state(spark, first.checkpoint, "timers", name) for name in names}
+
+    second = Stream(spark, tmp_path / "second", SCHEMA, None)  # type: ignore[arg-type]
+    for names, missing in ((("n", "due"), "pb.TIMERS"), (("n", pb.TIMERS), "'due'")):
+        second.add(("z", 70, 2))
+        with pytest.raises(Exception, match=rf"INITIAL_TIMER_ALONE.* but not {missing}"):
+            second.run(build("columns", initial=stored(*names)))
+    third = Stream(spark, tmp_path / "third", SCHEMA, None)  # type: ignore[arg-type]
+    third.add(("b", 30, 90), ("z", 30, 2)).add(("z", 80, 2)).add(("z", 81, 2))
+    rows = third.run(build("columns", initial=stored("n", "due", pb.TIMERS)))
+    assert sorted(map(tuple, rows)) == [
+        ("a", 61, 51),
+        ("a", 63, 52),
+        ("c", 17, 7),
+        ("c", 19, 8),
+        ("c", 21, 9),
+    ]
