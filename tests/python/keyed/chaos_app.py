@@ -7,6 +7,8 @@ Reads commands on its standard input (``task``: kill a running task; ``job``: ca
 run, which fails the query; it is started again), and leaves the rows of the sink in a file. Tells
 on standard error what it killed and why the query failed.
 
+A setting ``partitions`` is a list: each start of the query takes the next number of partitions.
+
 A setting ``beside`` makes a second query over the same files, with what it has in the place of the
 first one's settings. Files are handed out to the first, and come to the second whatever it has in
 flight.
@@ -168,6 +170,8 @@ def start(spark: SparkSession, settings: dict[str, Any]) -> Any:
     state that the batch left: under format 2 a crash between sink and query is for ever.
     """
     folder = settings["folder"]
+    if "partitions" in settings and "after" not in settings:
+        spark.conf.set("spark.sql.shuffle.partitions", next_number(settings))
     rows = spark.readStream.schema(INPUT).option("maxFilesPerTrigger", 1)
     given = settings.get("given", f"{folder}/in")
     writer = processed(rows.json(given), settings).writeStream.option(
@@ -180,6 +184,15 @@ def start(spark: SparkSession, settings: dict[str, Any]) -> Any:
         batch.write.mode("overwrite").json(f"{folder}/out/batch-{number}")
 
     return writer.foreachBatch(overwrite).start()
+
+
+def next_number(settings: dict[str, Any]) -> str:
+    """Of the starts, in all drivers."""
+    with open(f"{settings['folder']}/starts", "a+") as starts:
+        starts.write("x")
+        number = starts.tell() - 1
+    numbers = settings["partitions"]
+    return str(numbers[number % len(numbers)])
 
 
 def parts_of(settings: dict[str, Any]) -> list[dict[str, Any]]:

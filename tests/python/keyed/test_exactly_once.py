@@ -105,10 +105,11 @@ def check(
 def test_a_keyed_query_and_one_with_carry_over_end_the_same_whatever_is_killed(
     tmp_path: Path, undisturbed: Any
 ) -> None:
-    """By day, in one application; each kill meets both. Alone, each has a test of its own."""
+    """By day, in one application; each kill meets both. Alone, each has a test of its own. With the
+    second driver the keyed query has other partitions."""
     beside = {"after": "windows", "ordered": False}
     chosen = {**settings(tmp_path, "rocksdb", False, 2), "beside": beside}
-    check(tmp_path, chosen, FEW, 2, undisturbed)
+    check(tmp_path, {**chosen, "partitions": [2, 3]}, FEW, 2, undisturbed)
 
 
 @pytest.mark.whole
@@ -120,6 +121,19 @@ def test_output_and_state_are_the_same_whatever_is_killed(
 ) -> None:
     chosen = settings(tmp_path, backend, time_sorted, format)
     check(tmp_path, chosen, MANY, format, undisturbed)
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize(
+    ("backend", "time_sorted", "format"), [("rocksdb", True, 2), ("heap", False, 1)]
+)
+def test_state_moves_to_other_partitions_whatever_is_killed(
+    tmp_path: Path, undisturbed: Any, backend: str, time_sorted: bool, format: int
+) -> None:
+    """Each start has another number, and most starts end in their first micro-batches."""
+    chosen = {**settings(tmp_path, backend, time_sorted, format), "partitions": [2, 5, 3, 1, 4]}
+    kills = {"worker": 1, "task": 2, "job": 4, "executor": 2, "driver": 2}
+    check(tmp_path, chosen, kills, format, undisturbed)
 
 
 @pytest.mark.whole

@@ -209,8 +209,11 @@ private[state] final class RecordKeys[K] private (serializer: TypeSerializer[K],
   private var wasKept = false
 
   /** True if the record that the cursor is at is taken. */
-  def keeps(cursor: RecordCursor): Boolean = {
-    val key = parts.open(cursor.array, cursor.keyOffset, cursor.keyLength).key
+  def keeps(cursor: RecordCursor): Boolean = keeps(cursor.array, cursor.keyOffset, cursor.keyLength)
+
+  /** True if the record with this composite key is taken. */
+  def keeps(bytes: Array[Byte], offset: Int, keyLength: Int): Boolean = {
+    val key = parts.open(bytes, offset, keyLength).key
     val (from, length) = (key.position, key.remaining)
     if (!isLast(key.array, from, length)) {
       if (last.length < length) last = new Array[Byte](length * 2)

@@ -9,7 +9,7 @@ import io.pillarbox.api.{OutputView, State, StateDescriptor, TypeSerializer}
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
 import io.pillarbox.state.rocksdb.entries.{EntryStore, StateColumn}
-import io.pillarbox.state.rocksdb.list.{ListChanges, ListLoader}
+import io.pillarbox.state.rocksdb.list.{ListChanges, ListChunk, ListLoader}
 import io.pillarbox.state.rocksdb.store._
 import io.pillarbox.state.ttl.TtlStates
 
@@ -170,6 +170,45 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
     entries.assumeLive(entries.live + restored)
   }
 
+  /**
+   * Copies the entries of another backend's database, in the place of [[restore]] from its snapshot.
+   *
+   * @param keeps true for the keys whose entries are taken; null for all
+   */
+  def restoreFrom(other: RocksDBKeyedStateBackend[K], keeps: K => Boolean): Unit = {
+    checkThread()
+    val keys = RecordKeys.of(keySerializer, keeps)
+    currentVersion = other.version
+    restoreFirstWatermark(other.firstWatermark)
+    val counts = other.columns.values.map { from =>
+      copy(other.store, from, columnFor(from.meta, from.name.ttlSeconds), keys)
+    }
+    store.batch.write()
+    entries.assumeLive(entries.live + counts.sum)
+  }
+
+  /** Returns the number of copied values, elements or entries. */
+  private def copy(from: RocksDBStore, column: StateColumn, to: StateColumn, keys: RecordKeys[K]): Long = {
+    val chunk = new ListChunk
+    val found = from.cursor(column.family, Array.emptyByteArray, null)
+    var count = 0L
+    try
+      while (found.advance()) {
+        val key = found.key
+        if (keys == null || keys.keeps(key, 0, key.length)) {
+          val value = found.value
+          store.batch.put(to.familyNumber, key, 0, key.length, value, 0, value.length)
+          if (!column.isPacked) count += 1
+          else {
+            chunk.open(value)
+            while (chunk.next()) count += 1
+          }
+        }
+      }
+    finally found.close()
+    count
+  }
+
   override def entryCount: Long = {
     checkThread()
     entries.publishCounters()
@@ -178,8 +217,10 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
 
   override def assumeEntries(count: Long): Unit = entries.assumeLive(count)
 
-  private def columnFor(meta: StateMeta): StateColumn = {
-    val ttlSeconds = CompactionTtl.seconds(meta, config.compactionMargin)
+  private def columnFor(meta: StateMeta): StateColumn =
+    columnFor(meta, CompactionTtl.seconds(meta, config.compactionMargin))
+
+  private def columnFor(meta: StateMeta, ttlSeconds: Int): StateColumn = {
     val column =
       columns.getOrElse(
         meta.name,

@@ -4,6 +4,7 @@ import java.io.{BufferedInputStream, ByteArrayInputStream, ByteArrayOutputStream
 import java.nio.file.{Files, Path => LocalPath}
 
 import io.pillarbox.spark.checkpoint._
+import io.pillarbox.state.rocksdb.RocksDBKeyedStateBackend
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.pillarbox.{LocalFolder, LocalFolders}
 
@@ -61,7 +62,7 @@ private[state] final class DatabaseReader(
     local
   }
 
-  /** Copies the content in the portable format, by way of the local disk. */
+  /** Copies the content from one database to the other, or in the portable format, by way of the local disk. */
   private def copy(
       database: LocalDatabase,
       timers: Array[Byte],
@@ -74,11 +75,15 @@ private[state] final class DatabaseReader(
       val (content, due) = (scratch.path.resolve("state"), scratch.path.resolve("timers"))
       val opened = StateBackends.overDatabase(into.backend.keySerializer, database)
       try {
-        LocalFolders.write(content)(opened.backend.snapshot(_): Unit)
+        (opened.backend, into.backend) match {
+          case (from: RocksDBKeyedStateBackend[UnsafeRow], to: RocksDBKeyedStateBackend[UnsafeRow]) =>
+            to.restoreFrom(from, keeps)
+          case (from, _) => LocalFolders.write(content)(from.snapshot(_): Unit)
+        }
         if (database.timersInside) LocalFolders.write(due)(opened.timers.snapshot)
         else Files.write(due, timers): Unit
       } finally opened.close()
-      readFrom(content)(into.backend.restore(_, source, keeps))
+      if (Files.exists(content)) readFrom(content)(into.backend.restore(_, source, keeps))
       readFrom(due)(into.timers.restore(_, source, keeps))
     } finally scratch.close()
   }

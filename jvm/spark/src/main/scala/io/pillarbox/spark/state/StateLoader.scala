@@ -87,20 +87,12 @@ private[pillarbox] final class StateLoader(
         into: PartitionFiles,
         keeps: UnsafeRow => Boolean
     ): Unit = {
-      if (state != null) {
-        state.backend.restoresOther()
-        entries = None
-      }
-      val (was, is) = (placeOf(other), placeOf(into))
-      val own =
-        if (was == is) keeps
-        else {
-          val mine = new StoredKeys(keys, was, is, other.folder.path.toString)
-          if (keeps == null) mine else (key: UnsafeRow) => mine(key) && keeps(key)
-        }
-      read(other, version, own)
+      val before = if (state == null) Some(0L) else entries
+      if (state != null) state.backend.restoresOther()
+      val mine = new StoredKeys(keys, placeOf(other), placeOf(into), other.folder.path.toString)
+      read(other, version, if (keeps == null) mine else (key: UnsafeRow) => mine(key) && keeps(key))
       tables = Map.empty
-      if (own != null) entries = None
+      entries = for (all <- before; its <- entries if mine.takesAll && keeps == null) yield all + its
     }
 
     private def placeOf(files: PartitionFiles) = StoredKeys.Place(files.number, files.layout.partitions)
@@ -117,9 +109,13 @@ private[pillarbox] final class StateLoader(
     }
 
     private def readDatabase(folder: StateFolder, file: StateFile, keeps: UnsafeRow => Boolean) = {
-      val reader =
-        new DatabaseReader(folder, () => result, if (state == null && keeps == null) adopt else _ => None)
-      val opened = reader.read(file, keeps)
+      val takesAll = keeps match {
+        case null => true
+        case mine: StoredKeys => mine.takesAll
+        case _ => false
+      }
+      val first = if (state == null && takesAll) adopt else (_: LocalDatabase) => None
+      val opened = new DatabaseReader(folder, () => result, first).read(file, keeps)
       state = opened.state
       tables = opened.tables
       opened.header

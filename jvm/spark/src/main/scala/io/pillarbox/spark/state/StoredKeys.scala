@@ -28,6 +28,9 @@ private[state] final class StoredKeys(
     )
   }
 
+  /** True if all of them are taken. */
+  val takesAll: Boolean = from.partitions % to.partitions == 0
+
   /** @throws StateRestoreException if the key is not of the partition that it comes from */
   override def apply(key: UnsafeRow): Boolean = {
     val found = toPartitions(key)
