@@ -3,6 +3,7 @@
 import asyncio
 from decimal import Decimal
 
+import numpy as np
 import pytest
 
 import pillarbox as pb
@@ -40,6 +41,16 @@ def test_money_may_be_a_decimal():
         for no_amount in ("NaN", "-1", "Infinity"):
             with pytest.raises(pb.InvalidOption, match="INVALID_USAGE"):
                 call.report_usage(usd=Decimal(no_amount))
+
+
+def test_numbers_of_numpy_are_amounts():
+    with pb.testing.call(["a", "b"], usage="tokens") as call:
+        call.report_usage(tokens=np.int64(3))
+        call.report_usage(tokens=[np.float32(0.5), np.uint8(1)])
+        assert call.usage == {"tokens": 4.5}
+        for no_amount in (np.int8(-1), np.float32("nan"), np.float64("inf"), np.bool_(True)):
+            with pytest.raises(pb.InvalidOption, match="INVALID_USAGE"):
+                call.report_usage(tokens=no_amount)
 
 
 def test_what_is_reported_when_the_attempt_has_ended_is_refused():

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from decimal import Decimal
+from numbers import Real
+from typing import Any
 
 from .._base.checks import is_number
 from ..errors import error, shown
@@ -130,10 +132,12 @@ _MOST = sys.float_info.max
 
 
 def _is_amount(amount: object) -> bool:
-    if not is_number(amount, int, float, Decimal):
+    if not is_number(amount, int, float, Decimal, Real):
         return False
-    is_nan = not isinstance(amount, int) and math.isnan(amount)  # type: ignore[arg-type]
-    return not is_nan and 0 <= amount <= _MOST  # type: ignore[operator]
+    # Numbers of numpy are compared as floats: their own types can't hold the bound.
+    exact: Any = amount if isinstance(amount, (int, Decimal)) else float(amount)  # type: ignore[arg-type]
+    is_nan = not isinstance(exact, int) and math.isnan(exact)
+    return not is_nan and 0 <= exact <= _MOST
 
 
 CURRENT: ContextVar[RunningCall] = ContextVar("pillarbox_call")

@@ -119,6 +119,7 @@ class CallAccountSuite extends AnyFunSuite {
     h.runMail()
     h.answer("a")
     assert(kept == Seq(2 -> 1) && h.emitted == Seq("a=>a1 [0 2 1000]"))
+    assert(h.metrics.calls == 2 && h.metrics.retries == 1)
   }
 
   test("attempts that the service refused are counted, and no others") {

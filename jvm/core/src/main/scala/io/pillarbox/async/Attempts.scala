@@ -65,7 +65,7 @@ private[async] final class Attempts[IN, OUT](way: CallWay[IN, OUT]) extends Stag
     call.current = attempt
     if (!attempt.isPoll) {
       metrics.calls += 1
-      if (attempt.attempt > 1) metrics.retries += 1
+      if (call.attempts > 0) metrics.retries += 1
     }
     deadlines.begins(call, now)
     attempt
