@@ -90,6 +90,7 @@ def main() -> None:
         parts.append(MEMORY + "\n".join(memory))
     finally:
         spark.stop()
+    parts.append(WAITING + "\n".join(waiting_lines(options)))
     page = report.page(
         "Async I/O, the cost of a call",
         "What does a call cost beside the service's own time, and how much memory do calls take?",
@@ -118,6 +119,7 @@ def arguments() -> argparse.Namespace:
     if options.quick:
         options.calls, options.rows, options.repeats = 20_000, [2_000, 20_000], 1
         options.requests = 2_000
+    options.waiting = [(1, 2_000, 1)] if options.quick else [(1, 100_000, 10), (2, 1_000_000, 60)]
     return options
 
 
@@ -245,6 +247,53 @@ MEMORY = (
     "each engine. The JVM takes heap as it likes (limit 2 GB); the worker's figure is the telling "
     "one.\n\n| engine | capacity | rows | worker | JVM |\n|---|--:|--:|--:|--:|\n"
 )
+
+
+WAITING = (
+    "## Calls that wait\n\nCoroutines that sleep, all in flight at once, one Python worker a task. "
+    "Memory is what the biggest worker has more than with 100 calls of 1 ms in flight.\n\n"
+    "| engine | tasks | calls in flight | a call sleeps | took | memory of the worker, a call |\n"
+    "|---|--:|--:|--:|--:|--:|\n"
+)
+
+
+def sleeps(seconds: float) -> Callable[[Row], Any]:
+    async def wait(row: Row) -> int:
+        await asyncio.sleep(seconds)
+        return row.id
+
+    return wait
+
+
+def waiting_lines(options: argparse.Namespace) -> list[str]:
+    """In sessions of their own, fewer calls first: a worker's memory never shrinks."""
+    lines = []
+    for engine in options.engines:
+        for tasks, calls, sleep_s in options.waiting:
+            spark = session(tasks, options.engines)
+            try:
+                lines.append(waiting(spark, engine, tasks, calls, sleep_s))
+            finally:
+                spark.stop()
+    return lines
+
+
+def waiting(spark: SparkSession, engine: str, tasks: int, calls: int, sleep_s: float) -> str:
+    def peak(rows: int, function: Callable[[Row], object], capacity: int) -> tuple[float, float]:
+        frame = pb.async_io(
+            spark.range(0, rows, 1, tasks), function, returns="answer bigint",
+            ordered=False, capacity=capacity, engine=engine,
+        )  # fmt: skip
+        with usage() as found:
+            run(frame, rows, rows * (rows - 1) / 2)
+        return found.seconds, found.peak_bytes["worker"]
+
+    _, few = peak(2_000 * tasks, short, 100)
+    seconds, many = peak(calls, sleeps(sleep_s), calls // tasks)
+    a_call = (many - few) * tasks / calls
+    return (
+        f"| {engine} | {tasks} | {calls:,} | {sleep_s:.0f} s | {seconds:.1f} s | {a_call:,.0f} B |"
+    )
 
 
 def memory_lines(engine: str, options: argparse.Namespace) -> list[str]:

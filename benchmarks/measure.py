@@ -82,9 +82,17 @@ def usage(every_seconds: float = 0.05) -> Iterator[Usage]:
         yield found
     finally:
         found.seconds = time.perf_counter() - started
-        found.cpu_of = {kind: one - cpu[kind] for kind, one in _cpu_seconds().items()}
+        found.cpu_of = {"jvm": 0.0, "worker": 0.0}
+        for (kind, pid), one in _cpu_seconds().items():
+            found.cpu_of[kind] += one - cpu.get((kind, pid), 0.0)
         done.set()
         watcher.join()
+
+
+def jvm_files() -> int:
+    """The files and sockets that the JVM has open."""
+    pids = [pid for pid in _descendants() if _name(pid) == "java"]
+    return sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in pids)
 
 
 def _descendants() -> list[int]:
@@ -108,17 +116,17 @@ def _stat(pid: int) -> list[str]:
         return []
 
 
-def _cpu_seconds() -> dict[str, float]:
-    """User and system time of the JVM, and of Spark's daemon with its workers.
+def _cpu_seconds() -> dict[tuple[str, int], float]:
+    """User and system time of the JVM, and of Spark's daemon and its workers, by process.
 
     Ended processes count that were waited for.
     """
-    seconds = {"jvm": 0.0, "worker": 0.0}
+    seconds = {}
     for pid in _descendants():
         stat = _stat(pid)
         if stat:
             kind = "jvm" if _name(pid) == "java" else "worker"
-            seconds[kind] += sum(map(int, stat[11:15])) / TICKS
+            seconds[kind, pid] = sum(map(int, stat[11:15])) / TICKS
     return seconds
 
 

@@ -1,13 +1,16 @@
 """What a keyed stream costs with Spark's default of 200 partitions: CPU of tasks with a few rows.
 
 ``python -m benchmarks.keyed.partitions``. Small micro-batches go through each way in turn. CPU is
-that of the JVM and of the Python workers, as such tasks hardly ever wait.
+that of the JVM and of the Python workers, as such tasks hardly ever wait. Then three queries run
+in one JVM with a small heap, for its memory and its open files.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,10 +20,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from .. import measure, report
 from . import contestants, data, jvm_peer, stream
+from .batches import in_process
 
 ROWS, BATCHES, ROWS_A_KEY = 20_000, 10, 10
 STATELESS = "a stage without state"
 PEERS = (contestants.AGGREGATE, contestants.TWS_JVM)
+OURS = (contestants.SCAN, contestants.ROW, contestants.COLUMNS)
 
 
 def shuffled(df: DataFrame) -> DataFrame:
@@ -55,8 +60,20 @@ class Result:
         return [jvm + python for jvm, python in zip(self.jvm, self.python, strict=True)]
 
 
+@dataclass(frozen=True)
+class Memory:
+    """Of a JVM with so many queries open at a time: resident bytes, and open files."""
+
+    queries: int
+    resident: int
+    files: int
+
+
 def main() -> None:
     options = arguments()
+    if options.child:
+        print(json.dumps(vars(memory(Path(options.child), options.queries, options.partitions))))
+        return
     results = {
         who: Result(who) for who in WAYS if any(one in who for one in options.only.split(","))
     }
@@ -71,8 +88,9 @@ def main() -> None:
                 # Spark's own operators take minutes.
                 if who not in PEERS or repeat == 0:
                     one_run(spark, rows, results[who], counts=repeat >= 0)
-    spark.stop()
-    page = document(list(results.values()), options)
+        spark.stop()
+        memories = [in_child(rows, queries, options) for queries in (0, 1, 3)]
+    page = document([result for result in results.values() if result.cpu], memories, options)
     print(page)
     if options.output:
         (options.output / "keyed-partitions.md").write_text(page)
@@ -85,6 +103,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--warm-up", type=int, default=2, help="rounds that don't count")
     parser.add_argument("--only", default="", help="ways whose name has one of these, by commas")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--queries", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--output", type=Path, help="folder to write keyed-partitions.md to")
     return parser.parse_args()
 
@@ -107,10 +127,38 @@ def one_run(spark: SparkSession, rows: data.Rows, result: Result, counts: bool) 
     print(f"  {result.who}: {used.cpu_of}, {used.seconds:.1f} s", flush=True)
 
 
-def document(results: list[Result], options: argparse.Namespace) -> str:
+def in_child(rows: data.Rows, queries: int, options: argparse.Namespace) -> Memory:
+    command = [sys.executable, "-m", __spec__.name, "--child", str(rows.folder)]
+    command += ["--queries", str(queries), "--partitions", str(options.partitions)]
+    found = Memory(**json.loads(in_process(command).splitlines()[-1]))
+    print(f"  {found}", flush=True)
+    return found
+
+
+def memory(rows: Path, queries: int, partitions: int) -> Memory:
+    """Run queries at once, all of whose state stays open."""
+    spark = stream.session(memory="1g")
+    spark.conf.set(stream.PARTITIONS, partitions)
+    # What tidies up state in the background may still write.
+    folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+    with folder as name, measure.usage() as used:
+        frames = [
+            WAYS[who](stream.read(spark, rows, files_a_batch=BATCHES // 2))
+            for who in OURS[:queries]
+        ]
+        running = [stream.start(df, Path(name) / str(n)) for n, df in enumerate(frames)]
+        for query in running:
+            query.awaitTermination()
+        if not running:
+            spark.range(1_000_000).repartition(partitions).count()
+        files = measure.jvm_files()
+    return Memory(queries, used.peak_bytes["jvm"], files)
+
+
+def document(results: list[Result], memories: list[Memory], options: argparse.Namespace) -> str:
     tasks = BATCHES * options.partitions
     base = {result.who: result for result in results}.get(STATELESS)
-    lines = [row(result, base, tasks) for result in results if result.cpu]
+    lines = [row(result, base, tasks) for result in results]
     table = (
         "| how | CPU, s | lowest - highest | of it Python | more than without state, ms a task |\n"
         "|---|--:|--:|--:|--:|\n" + "\n".join(lines)
@@ -121,15 +169,23 @@ def document(results: list[Result], options: argparse.Namespace) -> str:
         f"{options.rows / tasks:.0f} rows each; local[{data.TASKS}], RocksDB, checkpoint on the "
         f"local disk. CPU seconds of the JVM and of the Python processes for a whole query, by "
         f"/proc: {options.warm_up} rounds to warm up, the median of {options.repeats} that follow, "
-        "in turn and both ways round. Spark's own operators run once."
+        "in turn and both ways round. Spark's own operators run once.\n\n"
+        "Memory: a JVM of its own with a heap of 1 GiB, at its highest; scan, row and column form "
+        "at a time, two micro-batches each, with the state of all open at the end."
     )
     return report.page(
         "Keyed streams with 200 partitions",
         "What does a task with a few rows cost, where Spark's default makes 200 of a micro-batch?",
-        [table],
+        [table, "## Memory and open files", memory_table(memories)],
         conditions,
         "python -m benchmarks.keyed.partitions --output docs/benchmarks",
     )
+
+
+def memory_table(memories: list[Memory]) -> str:
+    lines = [f"| {one.queries} | {one.resident >> 20:,} | {one.files:,} |" for one in memories]
+    head = "| queries with state at a time | resident memory of the JVM, MiB | its open files |\n"
+    return head + "|--:|--:|--:|\n" + "\n".join(lines)
 
 
 def row(result: Result, base: Result | None, tasks: int) -> str:

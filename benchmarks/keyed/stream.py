@@ -13,6 +13,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 
 import pillarbox as pb
 
@@ -32,11 +33,15 @@ SETTINGS = {
 }
 
 
-def session() -> SparkSession:
-    """A local session: two tasks, two partitions of state, Spark's RocksDB store with changelog."""
+def session(**more: str) -> SparkSession:
+    """A local session: two tasks, two partitions of state, Spark's RocksDB store with changelog.
+
+    ``more`` are settings of the driver.
+    """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(f"local[{TASKS}]").appName("pillarbox keyed benchmarks")
-    for key, value in SETTINGS.items():
+    settings = {**SETTINGS, **{f"spark.driver.{name}": value for name, value in more.items()}}
+    for key, value in settings.items():
         builder = builder.config(key, value)
     builder = builder.config("spark.jars", str(jvm_peer.jar()))
     spark: SparkSession = pb.configure(builder).getOrCreate()
@@ -83,19 +88,18 @@ def run(
         seen.append(F.sum(counted).cast("bigint").alias("sum"))
     folder = checkpoint or Path(tempfile.mkdtemp(prefix="keyed-bench-"))
     try:
-        query = (
-            frame.observe("seen", *seen)
-            .writeStream.format("noop")
-            .outputMode(mode)
-            .option("checkpointLocation", str(folder))
-            .trigger(availableNow=True)
-            .start()
-        )
+        query = start(frame.observe("seen", *seen), folder, mode)
         query.awaitTermination()
         return Ran([json.loads(progress.json) for progress in query.recentProgress])
     finally:
         if checkpoint is None:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def start(frame: DataFrame, folder: Path, mode: str = "update") -> StreamingQuery:
+    """Start `frame` into a sink that drops it, up to the end of what is there."""
+    sink = frame.writeStream.format("noop").outputMode(mode)
+    return sink.option("checkpointLocation", str(folder)).trigger(availableNow=True).start()
 
 
 def check(ran: Ran, rows: int, total: int | None) -> None:

@@ -84,7 +84,7 @@ def main() -> None:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks.metered", description=__doc__)
-    parser.add_argument("--rows", type=int, default=1_500)
+    parser.add_argument("--rows", type=int, default=900)
     parser.add_argument("--calls", type=int, default=600, help="the most in a minute")
     parser.add_argument("--tokens", type=int, default=60_000, help="the most in a minute")
     parser.add_argument("--only", default="", help="ways whose name has this")

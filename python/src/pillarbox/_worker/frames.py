@@ -8,6 +8,7 @@ import sys
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -86,10 +87,16 @@ class Reader:
         return self.take(self.u32())
 
     def schema(self) -> pa.Schema:
-        return pa.ipc.read_schema(pa.py_buffer(self.blob()))
+        return _schema_of(bytes(self.blob()))
 
     def numbers(self, code: str, size: int, count: int) -> array[int]:
         return numbers_of(code, self.take(size * count))
+
+
+@lru_cache(maxsize=256)
+def _schema_of(message: bytes) -> pa.Schema:
+    """Decode a schema, once for the tasks of an operator."""
+    return pa.ipc.read_schema(pa.py_buffer(message))
 
 
 @dataclass(frozen=True)

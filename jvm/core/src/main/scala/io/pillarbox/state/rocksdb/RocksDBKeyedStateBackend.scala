@@ -39,6 +39,7 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
   try DirectoryHeader.take(store).foreach(adopt)
   catch {
     case e: Throwable =>
+      entries.close()
       store.close()
       throw e
   }

@@ -16,6 +16,9 @@ private[pillarbox] final class PillarboxConf[T] private (
     parse: String => T
 ) {
 
+  /** Returns None if nobody has set it; else as [[read]]. */
+  def readIfSet(conf: SQLConf): Option[T] = Option.when(conf.contains(key))(read(conf))
+
   /** @throws IllegalArgumentException (INVALID_SETTING) if the value has no meaning */
   def read(conf: SQLConf): T = {
     val value = conf.getConfString(key, default)

@@ -6,30 +6,36 @@ import org.apache.spark.sql.pillarbox.Spark41.StatefulOperatorStateInfo
 import org.apache.spark.sql.pillarbox.{RunningQueries, StatePartition, StatefulExec}
 
 /**
- * The versions of an operator's partitions in one micro-batch, for its tasks.
+ * The versions of an operator's partitions in one micro-batch.
  *
- * @param versionOf the version of a partition that the micro-batch starts from
- * @param baseOf the id, as Spark knows it, of that version
+ * @param baseOf what a partition starts from. On the driver only: each task gets its own with its partition, so
+ *   that none reads those of all
  * @param reports the reports of the tasks to the query's driver
  * @param layout the partitions, and those that there were before
  */
 private[pillarbox] final case class PartitionCommits[A](
     settings: StateSettings,
     partitionOf: Int => StatePartition,
-    versionOf: Int => StateVersion,
-    baseOf: Int => Option[String],
+    @transient baseOf: Int => PartitionBase,
     reports: PartitionReports[A],
     checkpoints: StatefulExec.CheckpointReport,
     layout: StateLayout
 ) {
 
-  /** Reports a commit to the query's driver. Task thread. */
-  def committed(partition: Int, next: StateVersion, content: A): Unit = {
+  /** Reports a commit, of the version after `base`, to the query's driver. Task thread. */
+  def committed(partition: Int, base: PartitionBase, next: StateVersion, content: A): Unit = {
     reports.add(partition -> PartitionReport(next.id, content))
-    checkpoints.add(partition, next.number, next.id, baseOf(partition))
+    checkpoints.add(partition, next.number, next.id, base.id)
     if (settings.reportCommits) partitionOf(partition).reportCommit(next.number)
   }
 }
+
+/**
+ * What a partition starts from in a micro-batch.
+ *
+ * @param id the id of the version, as Spark knows it
+ */
+private[pillarbox] final case class PartitionBase(version: StateVersion, id: Option[String])
 
 private[pillarbox] object PartitionCommits {
 
@@ -62,11 +68,12 @@ private[pillarbox] object PartitionCommits {
         (Some(ledger.run), bases)
       }
     val from: Int => StateVersion = if (isNew) _ => StateVersion(info.storeVersion, None) else versions
+    val idOf = if (isNew && checkpoints.withIds) newBase(info) else from.andThen(_.id)
+    val (checkpoint, operator, query) = (info.checkpointLocation, info.operatorId, info.queryRunId)
     PartitionCommits(
       StateSettings.of(session, conf, run, now.since),
-      StatePartition(info.checkpointLocation, info.operatorId, _, info.queryRunId),
-      from,
-      if (isNew && checkpoints.withIds) newBase(info) else from.andThen(_.id),
+      StatePartition(checkpoint, operator, _, query),
+      partition => PartitionBase(from(partition), idOf(partition)),
       reports,
       checkpoints,
       now

@@ -19,7 +19,7 @@ import org.apache.spark.util.SerializableConfiguration
  *   (state-store checkpoint format 2)
  * @param versionsToRetain the number of versions back from which the query can be restarted
  * @param snapshotEvery the number of commits after which a snapshot is taken
- * @param rocksDBMemory the limit of all databases of a process together, in bytes
+ * @param rocksDBMemory the limit of all databases of a process together, in bytes; None for the default
  * @param maintenanceMs the interval of the search for state that is no longer needed
  * @param reportCommits true if Spark wants a report of every commit
  * @param since files of versions up to it are those of partitions that there were before, see [[StateLayout]]
@@ -29,7 +29,7 @@ private[pillarbox] final case class StateSettings(
     run: Option[Long],
     versionsToRetain: Int,
     snapshotEvery: Int,
-    rocksDBMemory: Long,
+    rocksDBMemory: Option[Long],
     maintenanceMs: Long,
     reportCommits: Boolean,
     since: Long
@@ -49,7 +49,7 @@ private[pillarbox] object StateSettings {
     run,
     versionsToRetain = conf.minBatchesToRetain,
     snapshotEvery = PillarboxConf.SnapshotEvery.read(conf),
-    rocksDBMemory = PillarboxConf.RocksDBMemory.read(conf),
+    rocksDBMemory = PillarboxConf.RocksDBMemory.readIfSet(conf),
     maintenanceMs = PillarboxConf.MaintenanceInterval.read(conf),
     reportCommits = Spark41.reportsCommits(conf),
     since = since

@@ -47,7 +47,7 @@ private[pillarbox] final case class StateReader(session: SparkSession, address: 
       partitions,
       layout,
       SparkAdapter.broadcastHadoopConf(session),
-      PillarboxConf.RocksDBMemory.read(SparkAdapter.sqlConf(session))
+      PillarboxConf.RocksDBMemory.readIfSet(SparkAdapter.sqlConf(session))
     )
   }
 

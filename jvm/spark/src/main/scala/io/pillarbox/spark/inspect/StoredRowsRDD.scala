@@ -2,6 +2,7 @@ package io.pillarbox.spark.inspect
 
 import io.pillarbox.spark.checkpoint.{PartitionFiles, StateLayout, StateVersion}
 import io.pillarbox.spark.state.{LocalDatabase, StateBackends, StateLoader}
+import io.pillarbox.state.rocksdb.store.RocksDBMemory
 import org.apache.hadoop.fs.Path
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD
@@ -28,7 +29,7 @@ private final class StoredRowsRDD(
     stored: Seq[StoredPartition],
     layout: StoredLayout,
     hadoopConf: Broadcast[SerializableConfiguration],
-    memoryLimit: Long
+    memoryLimit: Option[Long]
 ) extends RDD[InternalRow](context, Nil) {
 
   override protected def getPartitions: Array[Partition] = stored.toArray
@@ -39,7 +40,8 @@ private final class StoredRowsRDD(
       new PartitionFiles(new Path(operator), partition.index, parts, hadoopConf.value.value)
     val scratch = LocalFolders.create("read-state")
     context.addTaskCompletionListener[Unit](_ => scratch.close())
-    def make(from: Option[LocalDatabase]) = StateBackends.forReading(layout.keys, memoryLimit, from)
+    val memory = memoryLimit.getOrElse(RocksDBMemory.default)
+    def make(from: Option[LocalDatabase]) = StateBackends.forReading(layout.keys, memory, from)
     val loader = new StateLoader(files, layout.keys, () => make(None), from => Some(make(Some(from))))
     val versioned = loader.load(partition.version)
     val toUnsafe = UnsafeProjection.create(layout.schema)

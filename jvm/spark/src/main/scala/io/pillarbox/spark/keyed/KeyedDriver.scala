@@ -20,11 +20,12 @@ private final class KeyedDriver(
     state: PartitionState,
     ready: ReadyRows,
     lane: TaskLane,
-    taskContext: TaskContext
+    taskContext: TaskContext,
+    projections: Projections
 ) extends LaneResource {
   private val action = new MailboxStep(lane.mailbox)(() => act())
   private val timers: PolledTimerService[UnsafeRow] = if (task.isBatch) batchTimers else state.timers
-  private val context = new KeyedOperatorContext(task, state, timers, ready, taskContext)
+  private val context = new KeyedOperatorContext(task, state, timers, ready, taskContext, projections)
   private val operator = task.factory.create()
   private var order: KeyedSchedule = _
   private var rounds: LiveRounds = _

@@ -1,5 +1,7 @@
 package io.pillarbox.spark.keyed
 
+import java.util.UUID
+
 import io.pillarbox.api.TimeDomain
 import io.pillarbox.spark.state.{PartitionState, StateSource}
 import io.pillarbox.spark.task.{LaneResource, OperatorInput, RunToEnd, SourceInput, TaskLanes}
@@ -18,6 +20,7 @@ import org.apache.spark.sql.pillarbox.{SourceContext, TaskThreads}
  * a small micro-batch are.
  *
  * @param initial the rows of the state that the query starts with
+ * @param query the run of the query, whose tasks lend each other their projections; None in a batch
  * @param reading in real-time mode the context of `input`, which a thread of its own reads
  */
 private[pillarbox] final class KeyedIterator(
@@ -26,10 +29,12 @@ private[pillarbox] final class KeyedIterator(
     source: StateSource,
     taskContext: TaskContext,
     initial: Iterator[InternalRow] = Iterator.empty,
+    query: Option[UUID] = None,
     reading: Option[SourceContext] = None
 ) extends Iterator[InternalRow] {
   private val lane = TaskLanes.newLane(taskContext)
   private val ready = new ReadyRows(if (task.spec.late.isEmpty) null else new LateOutput(task))
+  private val projections = new Projections(query)
   private lazy val toUnsafe = UnsafeProjection.create(task.spec.output)
   private val outputRows = task.metrics("numOutputRows")
   private var isOpen = false
@@ -105,7 +110,7 @@ private[pillarbox] final class KeyedIterator(
       lane.onHandOver(() => state.takeOver())
       if (isQuiet(state)) task.metrics.get(KeyedMetrics.QuietPartitions).foreach(_ += 1)
       else {
-        driver = new KeyedDriver(task, inputOf(), state, ready, lane, taskContext)
+        driver = new KeyedDriver(task, inputOf(), state, ready, lane, taskContext, projections)
         lane.closeAtEnd(driver)
         driver.open()
         driver.start(initial)
@@ -129,6 +134,8 @@ private[pillarbox] final class KeyedIterator(
   private def end(): Unit = {
     ended = true
     if (driver != null) driver.close()
+    // Another thread may be taking a row of theirs at this moment.
+    if (puller eq Thread.currentThread()) projections.giveBack()
     if (isOpen) {
       task.metrics.get("allUpdatesTimeMs").foreach(_ += (System.nanoTime - startNanos) / 1000000)
       source.commit()

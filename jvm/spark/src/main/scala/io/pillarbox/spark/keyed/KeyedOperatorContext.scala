@@ -15,9 +15,10 @@ private[pillarbox] final class KeyedOperatorContext private[keyed] (
     state: PartitionState,
     allTimers: InternalTimerService[UnsafeRow],
     ready: ReadyRows,
-    val taskContext: TaskContext
+    val taskContext: TaskContext,
+    val projections: Projections
 ) {
-  private val toKey = task.keyProjection()
+  private val toKey = projections.of(task.boundKeys)
   private val eventTimers = task.metrics.get(KeyedMetrics.EventTimersFired)
   private val processingTimers = task.metrics.get(KeyedMetrics.ProcessingTimersFired)
 
@@ -27,7 +28,7 @@ private[pillarbox] final class KeyedOperatorContext private[keyed] (
   def isLate(row: InternalRow): Boolean = task.lateMark.isDefined && row.getBoolean(task.columns.size)
 
   /** Returns the key of an input row for [[backend]], as the same object for all rows: copy it to keep it. */
-  def keyOf(row: InternalRow): UnsafeRow = toKey(row).asInstanceOf[UnsafeRow]
+  def keyOf(row: InternalRow): UnsafeRow = toKey(row)
 
   /** True if the data are static: one key after the other, no watermark, and state that nobody keeps. */
   def isBatch: Boolean = task.isBatch

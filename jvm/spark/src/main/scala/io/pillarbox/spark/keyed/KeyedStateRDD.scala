@@ -2,7 +2,7 @@ package io.pillarbox.spark.keyed
 
 import java.time.Instant
 
-import io.pillarbox.spark.checkpoint.{DueTimes, PartitionCommits}
+import io.pillarbox.spark.checkpoint.{DueTimes, PartitionBase, PartitionCommits}
 import io.pillarbox.spark.state.StreamStateSource
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
@@ -29,21 +29,24 @@ private[pillarbox] final class KeyedStateRDD(
 
   override protected def getPartitions: Array[Partition] = {
     val started = initial.map(_.partitions)
-    rows.partitions.map(part => new KeyedPartition(part, started.map(_(part.index))))
+    rows.partitions.map { part =>
+      new KeyedPartition(part, started.map(_(part.index)), commits.baseOf(part.index))
+    }
   }
 
   override protected def getPreferredLocations(split: Partition): Seq[String] =
     locate(commits.partitionOf(split.index))
 
   override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
-    val source = new StreamStateSource(task.state, commits, split.index, context)
     val parts = split.asInstanceOf[KeyedPartition]
+    val source = new StreamStateSource(task.state, commits, split.index, parts.base, context)
     val started = initial.zip(parts.initial).fold(Iterator.empty[InternalRow]) { case (rdd, part) =>
       rdd.iterator(part, context)
     }
     val reading = Option.when(task.isRealTime)(new SourceContext(context))
+    val query = commits.partitionOf(split.index).runId
     val input = rows.iterator(parts.rows, reading.getOrElse(context))
-    onTime(new KeyedIterator(task, input, source, context, started, reading))
+    onTime(new KeyedIterator(task, input, source, context, started, Some(query), reading))
   }
 
   /**
@@ -74,7 +77,15 @@ private[pillarbox] final class KeyedStateRDD(
   }
 }
 
-/** A partition of the rows, and the one of the initial state with the same keys. */
-private final class KeyedPartition(val rows: Partition, val initial: Option[Partition]) extends Partition {
+/**
+ * A partition of the rows, and the one of the initial state with the same keys.
+ *
+ * @param base the state that the micro-batch starts from
+ */
+private final class KeyedPartition(
+    val rows: Partition,
+    val initial: Option[Partition],
+    val base: PartitionBase
+) extends Partition {
   override def index: Int = rows.index
 }

@@ -65,8 +65,8 @@ private[pillarbox] final case class KeyedTaskSpec(
 
   def keySchema: StructType = DataTypeUtils.fromAttributes(keys)
 
-  def keyProjection(): Projection =
-    UnsafeProjection.create(BindReferences.bindReferences(keys.map(SparkAdapter.normalizeKey), input))
+  /** The expressions of the key, over an input row. */
+  def boundKeys: Seq[Expression] = BindReferences.bindReferences(keys.map(SparkAdapter.normalizeKey), input)
 
   /** The ordinal of the key in an input row if it is one column of eight bytes as they are; else -1. */
   def wordOrdinal: Int = keys match {

@@ -4,7 +4,7 @@ import io.pillarbox.api.TypeSerializer
 import io.pillarbox.state.heap.HeapKeyedStateBackend
 import io.pillarbox.state.rocksdb.RocksDBKeyedStateBackend
 import io.pillarbox.state.rocksdb.cache.CacheBudget
-import io.pillarbox.state.rocksdb.store.{RocksDBConfig, RocksDBStore}
+import io.pillarbox.state.rocksdb.store.{RocksDBConfig, RocksDBMemory, RocksDBStore}
 import io.pillarbox.state.{KeyGroupRange, KeyedStateBackend}
 import io.pillarbox.timer.TimerQueues
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
@@ -19,6 +19,9 @@ private[pillarbox] object StateBackends {
 
   /** Spark assigns keys to partitions, so any partition can have keys of any key group. */
   private val AllKeyGroups = KeyGroupRange(0, MaxKeyGroups - 1)
+
+  /** The part of the cache on the heap that a partition has in any case: an executor may have hundreds. */
+  private final val OwnCacheBytes = 64 << 10
 
   /** Makes state for a batch: one key at a time, and nothing is ever committed. */
   def forBatch(keySchema: StructType): PartitionState = new PartitionState(
@@ -69,7 +72,7 @@ private[pillarbox] object StateBackends {
   /** Makes state on a database, to read its content. */
   def overDatabase(keys: TypeSerializer[UnsafeRow], database: LocalDatabase): PartitionState = {
     val timers = if (database.timersInside) StorageKind.RocksDB else StorageKind.Heap
-    make(StorageKind.RocksDB, timers, keys, RocksDBConfig(database.folder.path).memoryLimit, Some(database))
+    make(StorageKind.RocksDB, timers, keys, RocksDBMemory.default, Some(database))
   }
 
   private def make(
@@ -91,6 +94,7 @@ private[pillarbox] object StateBackends {
               val config = RocksDBConfig(
                 folder.path,
                 memoryLimit,
+                cacheBytes = OwnCacheBytes,
                 sharedCache = CacheBudget.ofProcess,
                 clockBehind = clockBehind
               )

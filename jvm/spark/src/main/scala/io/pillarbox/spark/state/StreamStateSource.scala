@@ -2,6 +2,7 @@ package io.pillarbox.spark.state
 
 import io.pillarbox.spark.checkpoint._
 import io.pillarbox.state.CommitSummary
+import io.pillarbox.state.rocksdb.store.RocksDBMemory
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.pillarbox.TaskKills
 
@@ -11,17 +12,19 @@ import org.apache.spark.sql.pillarbox.TaskKills
  * An attempt that does not commit closes the state, so no other attempt sees its changes.
  *
  * @param number the partition's
+ * @param from what the micro-batch starts from
  */
 private[pillarbox] final class StreamStateSource(
     task: StateTaskSpec,
     commits: PartitionCommits[DueTimes],
     number: Int,
+    from: PartitionBase,
     taskContext: TaskContext
 ) extends StateSource {
   import commits.settings
 
   private val partition = commits.partitionOf(number)
-  private val base = commits.versionOf(number)
+  private val base = from.version
   private val files =
     new PartitionFiles(partition.folder.getParent, number, commits.layout, settings.configuration)
   private val folder = files.folder
@@ -32,7 +35,9 @@ private[pillarbox] final class StreamStateSource(
     val start = System.nanoTime
     val found = OpenStates.checkOut(partition, base)
     versioned = found.getOrElse(load())
-    partition.reportActive(OpenStates.partitions).foreach(StateMaintenance.unload)
+    // What has moved elsewhere is found by a partition that is new here, or else by the maintenance.
+    val others = if (found.isEmpty) OpenStates.partitions else Nil
+    partition.reportActive(others).foreach(StateMaintenance.unload)
     StateMaintenance.start(settings.maintenanceMs)
     found.foreach(_ => count(StateTaskSpec.BackendReused, 1))
     count(StateTaskSpec.LoadMs, millisSince(start))
@@ -84,7 +89,7 @@ private[pillarbox] final class StreamStateSource(
     // Which goes on in real-time mode.
     val now = math.max(task.batchTime, versioned.state.clock.processingTime)
     show(StateTaskSpec.NextProcessingTimer, due.processingTime, now)
-    commits.committed(number, next, due)
+    commits.committed(number, from, next, due)
     checkIn()
   }
 
@@ -103,8 +108,9 @@ private[pillarbox] final class StreamStateSource(
 
   private def load(): VersionedState = {
     val clockBehind = math.max(0L, System.currentTimeMillis - task.batchTime)
+    val memory = settings.rocksDBMemory.getOrElse(RocksDBMemory.default)
     def make(from: Option[LocalDatabase]) =
-      StateBackends.forStream(task.storage, task.keySchema, settings.rocksDBMemory, from, clockBehind)
+      StateBackends.forStream(task.storage, task.keySchema, memory, from, clockBehind)
     def fits(database: LocalDatabase) = StateBackends.canAdopt(task.storage, database)
     new StateLoader(
       files,

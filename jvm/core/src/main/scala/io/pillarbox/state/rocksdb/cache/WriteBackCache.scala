@@ -28,12 +28,13 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
   private var flags = new Array[Byte](512)
   private val arena = new OutputView(16 << 10)
   private var limit = ownLimit
+  shared.share(1)
 
   /** The number of entries, whose names are 0 until this. */
   var size = 0
 
   /** True if it is time for [[clear]]: no room is left, and there is no more to be had. */
-  def isFull: Boolean = used >= limit && !growLimit()
+  def isFull: Boolean = used >= limit && !growLimit() || used > ownLimit && used > shared.most
 
   /** The memory of the entries, in bytes. */
   def used: Long = arena.length.toLong + size.toLong * EntryBytes
@@ -168,7 +169,10 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
   }
 
   /** Gives its part of the budget back; the cache must not be used again. */
-  override def close(): Unit = giveBack()
+  override def close(): Unit = {
+    giveBack()
+    shared.share(-1)
+  }
 
   private def growLimit(): Boolean = {
     val step = math.max(1, ownLimit / 2)

@@ -13,14 +13,22 @@ import org.rocksdb.{Cache, LRUCache, RocksDB, WriteBufferManager}
 private[pillarbox] final class RocksDBMemory private (val limit: Long, writeBufferRatio: Double)
     extends AutoCloseable {
   private val lru = new LRUCache(limit, RocksDBMemory.shardBits(limit), false, 0.1)
-  private val manager = new WriteBufferManager((limit * writeBufferRatio).toLong, lru)
-  private var users = 0
+  private val writeBuffers = (limit * writeBufferRatio).toLong
+  private val manager = new WriteBufferManager(writeBuffers, lru)
+  @volatile private var users = 0
 
   /** The shared block cache. Don't close it. */
   def cache: Cache = lru
 
   /** The shared write-buffer manager. Don't close it. */
   def writeBufferManager: WriteBufferManager = manager
+
+  /**
+   * The bytes of a write buffer in a database that is opened now: a share of all of them. What a buffer takes
+   * while it is empty goes by its size, and of hundreds of databases each has several.
+   */
+  def writeBufferBytes: Long =
+    math.min(RocksDBMemory.LargestBuffer, math.max(RocksDBMemory.LeastBuffer, writeBuffers / users))
 
   /** The bytes in use, write buffers included. */
   def usage: Long = lru.getUsage
@@ -39,6 +47,13 @@ private[pillarbox] object RocksDBMemory {
   /** The part of the limit for write buffers, at most. */
   private val WriteBufferRatio = 0.5
   private var current: RocksDBMemory = _
+
+  /** RocksDB's own default. */
+  private final val LargestBuffer = 64L << 20
+  private final val LeastBuffer = 256L << 10
+
+  /** The limit where none is set: 256 MiB, or an eighth of a heap of less than 2 GiB, in bytes. */
+  lazy val default: Long = math.max(16L << 20, math.min(256L << 20, Runtime.getRuntime.maxMemory / 8))
 
   /** The least size of a shard: a block that doesn't fit its shard is read again each time. */
   private val ShardBytes = 16L << 20

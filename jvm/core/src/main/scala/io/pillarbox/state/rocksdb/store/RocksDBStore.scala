@@ -216,8 +216,9 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
       Files.createDirectories(config.directory)
       val names = listFamilies()
       // Nothing restored is compacted before its TTL is known; the default one holds no state.
-      val options =
-        names.map(name => familyOptions(compacts = name.sameElements(RocksDB.DEFAULT_COLUMN_FAMILY)))
+      val options = names.map { name =>
+        if (name.sameElements(RocksDB.DEFAULT_COLUMN_FAMILY)) emptyFamilyOptions() else familyOptions(false)
+      }
       val handles = new util.ArrayList[ColumnFamilyHandle]
       val descriptors = names.zip(options).map { case (name, o) => new ColumnFamilyDescriptor(name, o) }
       val ttls =
@@ -262,12 +263,21 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
     manager
   }
 
-  private def familyOptions(compacts: Boolean): ColumnFamilyOptions = new ColumnFamilyOptions()
-    .setTableFormatConfig(tableConfig)
-    .setDisableAutoCompactions(!compacts)
-    .setMergeOperator(appendOperator)
-    .setMemtableWholeKeyFiltering(true)
-    .setMemtablePrefixBloomSizeRatio(0.05)
+  /** A filter of a write buffer takes its memory before there is an entry, and pays with many of them. */
+  private def familyOptions(compacts: Boolean): ColumnFamilyOptions = {
+    val bytes = memory.writeBufferBytes
+    new ColumnFamilyOptions()
+      .setTableFormatConfig(tableConfig)
+      .setDisableAutoCompactions(!compacts)
+      .setMergeOperator(appendOperator)
+      .setWriteBufferSize(bytes)
+      .setMemtableWholeKeyFiltering(true)
+      .setMemtablePrefixBloomSizeRatio(if (bytes >= RocksDBStore.FilteredBytes) 0.05 else 0.0)
+  }
+
+  /** For the family that every database has. */
+  private def emptyFamilyOptions(): ColumnFamilyOptions =
+    new ColumnFamilyOptions().setTableFormatConfig(tableConfig).setWriteBufferSize(64L << 10)
 
   private def guarded[A](what: String)(action: => A): A =
     try action
@@ -293,4 +303,7 @@ private object RocksDBStore {
 
   /** A page of a scan ends after this many bytes. */
   final val PageBytes = 1 << 20
+
+  /** The least size of a write buffer with a filter. */
+  final val FilteredBytes: Long = 8L << 20
 }

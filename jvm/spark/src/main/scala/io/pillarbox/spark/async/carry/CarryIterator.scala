@@ -18,6 +18,8 @@ import org.apache.spark.sql.pillarbox.{DriverMessages, TaskKills}
  * task. Where the next version is there already, of this run of the query, it stays: a micro-batch that is
  * computed twice gives the same rows, and makes no call twice on the executor that has the slot.
  *
+ * @param from
+ *   what the micro-batch starts from
  * @param isFirst
  *   true if no other stage of this run of the query has the micro-batch, so that only an earlier attempt of the
  *   task may have written the version
@@ -25,6 +27,7 @@ import org.apache.spark.sql.pillarbox.{DriverMessages, TaskKills}
 private[carry] final class CarryIterator(
     task: CarryTaskSpec,
     slotNumber: Int,
+    from: PartitionBase,
     isFirst: Boolean,
     input: Iterator[InternalRow],
     context: TaskContext
@@ -34,8 +37,8 @@ private[carry] final class CarryIterator(
   private val calls =
     task.calls.copy(site = task.calls.site.ofPart(slotNumber), metrics = task.metrics)
   private val settings = task.commits.settings
+  private val base = from.version
   private val partition = task.commits.partitionOf(slotNumber)
-  private val base = task.commits.versionOf(slotNumber)
   private val store = new SlotStore(
     new StateFolder(partition.folder, settings.configuration),
     new SlotStateFormat(
@@ -209,7 +212,7 @@ private[carry] final class CarryIterator(
   }
 
   private def tellDriver(version: StateVersion, report: SlotReport): Unit = {
-    task.commits.committed(slotNumber, version, report)
+    task.commits.committed(slotNumber, from, version, report)
     task.metrics("numTotalStateRows") += report.inFlight + report.results
     task.metrics("numStateStoreInstances") += 1
     task.metrics(CarryMetrics.InFlight) += report.calls.toLong

@@ -2,6 +2,7 @@ package io.pillarbox.spark.async.carry
 
 import java.io.ObjectOutputStream
 
+import io.pillarbox.spark.checkpoint.PartitionBase
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.pillarbox.StatePartition
@@ -36,16 +37,20 @@ private[pillarbox] final class CarryRDD(
 
   override protected def getPartitions: Array[Partition] =
     Array.tabulate(slots)(slot =>
-      new SlotPartition(slot, (slot until rows.partitions.length by slots).map(rows.partitions(_)))
+      new SlotPartition(
+        slot,
+        (slot until rows.partitions.length by slots).map(rows.partitions(_)),
+        task.commits.baseOf(slot)
+      )
     )
 
   override protected def getPreferredLocations(split: Partition): Seq[String] =
     locate(task.commits.partitionOf(split.index))
 
   override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
-    val parents = split.asInstanceOf[SlotPartition].parents
-    val input = parents.iterator.flatMap(rows.iterator(_, context))
-    new CarryIterator(task, split.index, isFirst, input, context)
+    val slot = split.asInstanceOf[SlotPartition]
+    val input = slot.parents.iterator.flatMap(rows.iterator(_, context))
+    new CarryIterator(task, split.index, slot.base, isFirst, input, context)
   }
 }
 
@@ -55,8 +60,12 @@ private object CarryRDD {
   private final val Scheduler = "dag-scheduler-event-loop"
 }
 
-/** A slot, and the partitions of the input that it takes. */
-private final class SlotPartition(override val index: Int, val parents: Seq[Partition]) extends Partition
+/** A slot, the partitions of the input that it takes, and what the micro-batch starts from. */
+private final class SlotPartition(
+    override val index: Int,
+    val parents: Seq[Partition],
+    val base: PartitionBase
+) extends Partition
 
 private final class EveryNth(rows: RDD[InternalRow], slots: Int) extends NarrowDependency[InternalRow](rows) {
   private val count = rows.getNumPartitions

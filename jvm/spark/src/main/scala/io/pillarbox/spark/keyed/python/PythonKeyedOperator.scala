@@ -65,7 +65,7 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     failed = FailedCalls.of(context.taskContext, FailureReport.keyed(context.spec.name))
     worker = new KeyedWorker(factory.function, context.taskContext, factory.calls, context.count, failed)
     results = new ArrowBatchReader(arrow(context.spec.functionOutput))
-    toResult = UnsafeProjection.create(context.spec.functionOutput)
+    toResult = context.projections.of(context.spec.functionOutput)
     val ready = showingErrors(worker.open(initJson, arrow(rowSchema), arrow(context.spec.functionOutput)))
     val Ready(declared, hasTimers) = Ready.fromJson(ready)
     goesByEventTime = hasTimers || declared.exists(_.goesByEventTime)
@@ -323,10 +323,11 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
 
   private def stateOf(declared: DeclaredState): PythonState = {
     val (backend, descriptor) = (context.backend, declared.descriptor)
+    val project = context.projections.of(_: StructType)
     declared.kind match {
-      case "list" => new PythonListState(declared, backend.stampedList(descriptor), backend, arrow)
-      case "map" => new PythonMapState(declared, backend.stampedMap(descriptor), backend, arrow)
-      case _ => new PythonValueState(declared, backend.stampedValue(descriptor), backend, arrow)
+      case "list" => new PythonListState(declared, backend.stampedList(descriptor), backend, arrow, project)
+      case "map" => new PythonMapState(declared, backend.stampedMap(descriptor), backend, arrow, project)
+      case _ => new PythonValueState(declared, backend.stampedValue(descriptor), backend, arrow, project)
     }
   }
 

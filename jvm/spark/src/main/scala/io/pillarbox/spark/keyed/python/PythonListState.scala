@@ -6,7 +6,7 @@ import io.pillarbox.spark.keyed.python.PythonState._
 import io.pillarbox.state.{ExpirySink, KeyedStateBackend, StampedList, StateClock}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.types._
 
 /** A list. It is sent whole up to a size and asked for above it; a log of operations changes it. */
@@ -14,14 +14,16 @@ private final class PythonListState(
     declared: DeclaredState,
     state: StampedList[UnsafeRow],
     backend: KeyedStateBackend[UnsafeRow],
-    arrow: StructType => Schema
+    arrow: StructType => Schema,
+    project: StructType => UnsafeProjection
 ) extends PythonCollectionState(
       declared,
       state,
       schema("key" -> IntegerType, "value" -> declared.valueType, "ts" -> LongType),
       schema("key" -> IntegerType, "op" -> ByteType, "value" -> declared.valueType, "ts" -> LongType),
       arrow,
-      backend
+      backend,
+      project
     ) {
   override def addCells(keyIndex: Int, index: Int): Long = {
     val elements = state.elements.take(InlineEntries + 1).toArray

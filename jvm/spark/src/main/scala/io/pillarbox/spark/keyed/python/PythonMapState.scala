@@ -15,7 +15,8 @@ private final class PythonMapState(
     declared: DeclaredState,
     state: StampedMap[UnsafeRow, UnsafeRow],
     backend: KeyedStateBackend[UnsafeRow],
-    arrow: StructType => Schema
+    arrow: StructType => Schema,
+    project: StructType => UnsafeProjection
 ) extends PythonCollectionState(
       declared,
       state,
@@ -33,9 +34,10 @@ private final class PythonMapState(
         "ts" -> LongType
       ),
       arrow,
-      backend
+      backend,
+      project
     ) {
-  private val toKey = UnsafeProjection.create(declared.keyType)
+  private val toKey = project(declared.keyType)
   private val queries = new ArrowBatchReader(arrow(schema("key" -> declared.keyType)))
 
   override def addCells(keyIndex: Int, index: Int): Long = {

@@ -24,6 +24,7 @@ import org.apache.spark.sql.types._
  *
  * @param stored the state in the backend
  * @param arrow converts a schema into Arrow's, by the session's settings
+ * @param project makes a projection to rows of Spark's own kind
  */
 private abstract class PythonState(
     val declared: DeclaredState,
@@ -31,7 +32,8 @@ private abstract class PythonState(
     cells: StructType,
     changes: StructType,
     arrow: StructType => Schema,
-    backend: KeyedStateBackend[UnsafeRow]
+    backend: KeyedStateBackend[UnsafeRow],
+    project: StructType => UnsafeProjection
 ) extends AutoCloseable {
 
   /** The TTL, or null without one. */
@@ -49,7 +51,7 @@ private abstract class PythonState(
   /** Takes cells that come before those of the frame. */
   private var sendAhead: (Int, Seq[ByteBuffer]) => Unit = _
   private val reader = new ArrowBatchReader(arrow(changes))
-  private val toValue = UnsafeProjection.create(declared.valueType)
+  private val toValue = project(declared.valueType)
 
   /** The schema of the cells, for SCHEMAS. */
   def cellSchema: Schema = writer.schema
@@ -145,8 +147,9 @@ private abstract class PythonCollectionState(
     cells: StructType,
     changes: StructType,
     arrow: StructType => Schema,
-    backend: KeyedStateBackend[UnsafeRow]
-) extends PythonState(declared, stored, cells, changes, arrow, backend) {
+    backend: KeyedStateBackend[UnsafeRow],
+    project: StructType => UnsafeProjection
+) extends PythonState(declared, stored, cells, changes, arrow, backend, project) {
   private val flags = new ByteArrayOutputStream
 
   /** Notes whether the next key has so much that it has to be asked for. */

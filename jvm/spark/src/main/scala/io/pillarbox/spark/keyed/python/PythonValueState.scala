@@ -6,7 +6,7 @@ import io.pillarbox.spark.keyed.python.PythonState._
 import io.pillarbox.state.{AddressedValue, KeyedStateBackend, StampedValue}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.types._
 
 /** A value, or the accumulator of a reducing or aggregating state. */
@@ -14,14 +14,16 @@ private final class PythonValueState(
     declared: DeclaredState,
     state: StampedValue[UnsafeRow],
     backend: KeyedStateBackend[UnsafeRow],
-    arrow: StructType => Schema
+    arrow: StructType => Schema,
+    project: StructType => UnsafeProjection
 ) extends PythonState(
       declared,
       state,
       schema("value" -> declared.valueType, "ts" -> LongType),
       schema("key" -> IntegerType, "value" -> declared.valueType, "ts" -> LongType),
       arrow,
-      backend
+      backend,
+      project
     ) {
 
   private val addressed = state match {

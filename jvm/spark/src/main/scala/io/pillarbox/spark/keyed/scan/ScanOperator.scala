@@ -38,9 +38,11 @@ private[pillarbox] final class ScanOperator(program: ScanProgram)
     this.context = context
     state = context.backend.getOrCreate(descriptor)
     val row = context.task.input
-    initial = UnsafeProjection.create(program.initials, row)
-    update = UnsafeProjection.create(program.updates, row ++ program.state)
-    emit = UnsafeProjection.create(program.emits, row ++ program.state ++ Option.when(usesOld)(program.old))
+    def bound(expressions: Seq[Expression], columns: Seq[Attribute]) =
+      context.projections.of(BindReferences.bindReferences(expressions, columns))
+    initial = bound(program.initials, row)
+    update = bound(program.updates, row ++ program.state)
+    emit = bound(program.emits, row ++ program.state ++ Option.when(usesOld)(program.old))
   }
 
   override def initialTargets: Map[String, () => InitialTarget] = {
