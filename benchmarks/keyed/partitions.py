@@ -169,7 +169,13 @@ def document(results: list[Result], memories: list[Memory], options: argparse.Na
         f"{options.rows / tasks:.0f} rows each; local[{data.TASKS}], RocksDB, checkpoint on the "
         f"local disk. CPU seconds of the JVM and of the Python processes for a whole query, by "
         f"/proc: {options.warm_up} rounds to warm up, the median of {options.repeats} that follow, "
-        "in turn and both ways round. Spark's own operators run once.\n\n"
+        "in turn and both ways round"
+        + (", but Spark's own operators once" if any(r.who in PEERS for r in results) else "")
+        + ".\n\n"
+        "A task of a Python function costs more than one of scan by what both sides make for it: "
+        "the JVM its Arrow readers and writers, and frames to and fro; the worker its "
+        "readers and writers. All of them cost more than a stage without state by the operator's "
+        "description and its 30 metrics, which Spark reads anew and reports for each task.\n\n"
         "Memory: a JVM of its own with a heap of 1 GiB, at its highest; scan, row and column form "
         "at a time, two micro-batches each, with the state of all open at the end."
     )

@@ -48,6 +48,10 @@ def test_options_compare_by_value_and_can_be_pickled(one):
         (lambda: pb.Limit(per_minute=1.5), "limit.per_minute must be a whole number"),
         (lambda: pb.Limit(concurrency=1, scope="all"), "limit.scope must be one of"),
         (lambda: pb.Limit(per_day=1, adaptive=True), "limit.adaptive=True .*without conc"),
+        (
+            lambda: pb.Limit(per_day=1, unit="t", adaptive=True),
+            "limit.adaptive=True has no meaning with unit='t'. Give it in another",
+        ),
         (lambda: pb.Limit(concurrency=1, adaptive=1), "limit.adaptive must be True or False"),
         (lambda: pb.Limit(per_hour=1, scope="key"), 'limit.per_hour=1 .*scope="key"'),
         (lambda: pb.Limit(concurrency=1, adaptive=True, scope="key"), "limit.adaptive=True"),

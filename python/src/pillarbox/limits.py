@@ -131,7 +131,7 @@ class Limit:
             check_count("limit.concurrency", self.concurrency, 50)
         elif not given and self.breaker is None:
             raise error("EMPTY_LIMIT")
-        elif self.adaptive:
+        elif self.adaptive and self.unit == CALLS:
             advice = "Give concurrency too, which it starts from and does not exceed."
             raise needs_other("limit.adaptive", True, "without concurrency", advice)
         self._check_unit()
