@@ -253,8 +253,10 @@ def spark(
         .config("spark.sql.session.timeZone", "America/New_York")
         .config("spark.sql.timeType.enabled", "true")
         .config("spark.jars", str(files))
-        .config("spark.python.daemon.module", DAEMON.stem)
     )
+    if request.config.getoption("--session") != "connect":
+        # A server has a daemon for each session and query, for ever: 68 MB each, if they preload.
+        builder = builder.config("spark.python.daemon.module", DAEMON.stem)
     with warnings.catch_warnings():
         # PySpark hands the settings of the server that it started to the session once more.
         warnings.filterwarnings("ignore", "Failed to set")
