@@ -111,14 +111,7 @@ def process_keyed(
     check_kind(function, KeyedProcessFunction, JvmFunction)
     options = KeyedOptions(
         _name_of(function, name),
-        by,
-        inputs,
-        timestamp,
-        order_by,
-        time_sorted,
-        on_late,
-        backend,
-        partitions,
+        *(by, inputs, timestamp, order_by, time_sorted, on_late, backend, partitions),
     )
     form = "jvm" if isinstance(function, JvmFunction) else "row"
     return _plan(df, _Asked(function, form, returns, side_outputs), options, initial_state)
@@ -189,14 +182,7 @@ def process_keyed_async(
     check_kind(function, AsyncKeyedProcessFunction)
     options = KeyedOptions(
         _name_of(function, name),
-        by,
-        inputs,
-        timestamp,
-        order_by,
-        time_sorted,
-        on_late,
-        backend,
-        partitions,
+        *(by, inputs, timestamp, order_by, time_sorted, on_late, backend, partitions),
     )
     calls = CallOptions(
         *(capacity, timeout, retry, on_error, resource, limit, usage, budget, call_column)

@@ -29,10 +29,10 @@ class TimerColumn(StateColumn):
         """Return the times as int64, and as booleans which keys have a timer."""
         return _times(self._loaded())
 
-    def hand_over(self, times: Any, which: Any) -> None:
-        """Tell which keys' timers are due, at these times, and are no longer their owner's."""
-        own, has = self.times()
-        self._gone = which & has & (own == times)
+    def hand_over(self, due: Any) -> None:
+        """Tell the times of timers that are due, one a key, and are no longer their owner's."""
+        times, has = self.times()
+        self._gone = has & (times == due)
 
     def take(self, positions: Any) -> Any:
         """Return the times of timers that fire, and remove them."""

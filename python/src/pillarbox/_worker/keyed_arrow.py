@@ -137,7 +137,11 @@ class FrameRun:
 
     def timer_changes(self) -> TimerChanges:
         found = [one.timer_changes(self._frame.ended) for one in self._timers]
-        return found[0] if len(found) == 1 else _joined(found)
+        if len(found) == 1:
+            return found[0]
+        parts = zip(NO_CHANGES, *found, strict=True)
+        key_indexes, kinds, ops, times = ([*chain(*part)] for part in parts)
+        return key_indexes, kinds, ops, times
 
     def _process(self) -> None:
         batch = one_batch(self._frame.row_blobs, self._runner.row_schema)
@@ -152,18 +156,17 @@ class FrameRun:
             self._call_part(process, positions, batch, places, self._context, latest)
 
     def _fire_due(self) -> None:
-        """Fire the frame's timers, then those that are set meanwhile up to its horizon."""
+        """Fire the frame's timers, one of each key, then those that are set up to its horizon."""
         kind = PROCESSING_TIMER if PROCESSING_TIMER in self._frame.kinds else EVENT_TIMER
-        for column in self._timers:
-            if column.kind == kind:
-                due = np.full(self._frame.key_count, UNKNOWN, np.int64)
-                due[self._index] = self._times
-                told = np.zeros(len(due), bool)
-                told[self._index] = True
-                column.hand_over(due, told)
-                limit = np.maximum(due, self._frame.horizon)
-                while (which := _is_due(column, limit)).any():
-                    self._fire(column, which)
+        column = next((one for one in self._timers if one.kind == kind), None)
+        if column is None:
+            return  # an earlier version of the function has set them
+        due = np.full(self._frame.key_count, UNKNOWN, np.int64)
+        due[self._index] = self._times
+        column.hand_over(due)
+        limit = np.maximum(due, self._frame.horizon)
+        while (which := _is_due(column, limit)).any():
+            self._fire(column, which)
 
     def _end_keys(self, ended: int) -> None:
         """Fire all timers of keys that get no more rows, event time first, each once.
@@ -228,11 +231,6 @@ class FrameRun:
         by_key = np.full(self._frame.key_count, UNKNOWN, np.int64)
         np.maximum.at(by_key, self._index, self._times)
         return by_key
-
-
-def _joined(changes: list[TimerChanges]) -> TimerChanges:
-    key_indexes, kinds, ops, times = zip(*changes, strict=True) if changes else NO_CHANGES
-    return [*chain(*key_indexes)], [*chain(*kinds)], [*chain(*ops)], [*chain(*times)]
 
 
 def _is_due(column: TimerColumn, limit: Any) -> Any:

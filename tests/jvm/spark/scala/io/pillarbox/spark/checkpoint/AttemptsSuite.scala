@@ -121,7 +121,7 @@ class AttemptsSuite extends AnyFunSuite {
 
   test("each run of a query has a greater number than those before") {
     withLedgers { (operator, conf) =>
-      val runs = (1 to 12).map(i => new AttemptLedger(operator, conf, s"run $i").run)
+      val runs = (1 to 12).map(i => new OperatorLedger(operator, conf, s"run $i").run)
       assert(runs == (1 to 12))
       val notes = new StateFolder(new HadoopPath(operator, "_pillarbox"), conf)
       assert(notes.listNames() == Seq("12.run"))
@@ -168,7 +168,7 @@ class AttemptsSuite extends AnyFunSuite {
       local.set("fs.keeping.impl.disable.cache", "true")
       val keeping = new HadoopPath(s"keeping:${operator.toUri.getPath}")
       noted.checkAndWrite(keeping, local, 0)(_ => true)
-      new AttemptLedger(keeping, local, "run").run
+      new OperatorLedger(keeping, local, "run").run
       val folder = java.nio.file.Paths.get(OperatorNote.notesIn(operator).toUri.getPath)
       // The new file was written, the old one deleted, and the new one not yet renamed.
       def unfinished() = folder.resolve(s".operator.json.${java.util.UUID.randomUUID}.TID0.tmp")

@@ -32,6 +32,16 @@ class PartitionsSuite extends AnyFunSuite with LocalSpark {
     finally FileUtils.deleteDirectory(folder.toFile)
   }
 
+  /** Partitions with a snapshot of thirty keys, and one change more. */
+  private def withSnapshots(partitions: Int, storage: StateStorage)(body: Operator => Unit): Unit =
+    withOperator { operator =>
+      operator.start(partitions, storage)
+      operator.commit((0L until 30L).map(key => key -> Some(key)))
+      operator.snapshotAll()
+      operator.commit(Seq(1L -> Some(5L)))
+      body(operator)
+    }
+
   for ((name, storage) <- Seq("heap" -> Heap, "rocksdb" -> RocksDB, "both" -> storageOf("rocksdb", "heap")))
     test(s"$name: keys, values and timers are the same over random changes, snapshots and restarts") {
       (1 to 4).foreach { seed =>
@@ -67,11 +77,7 @@ class PartitionsSuite extends AnyFunSuite with LocalSpark {
   }
 
   test("a damaged snapshot of an earlier partition is passed over where its deltas are there") {
-    withOperator { operator =>
-      operator.start(2, Heap)
-      operator.commit((0L until 30L).map(key => key -> Some(key)))
-      operator.snapshotAll()
-      operator.commit(Seq(1L -> Some(5L)))
+    withSnapshots(2, Heap) { operator =>
       val partition = operator.open(1)._1
       partition.damage(partition.folder.list().find(_.kind.isFull).get)
       operator.start(3, Heap)
@@ -80,11 +86,7 @@ class PartitionsSuite extends AnyFunSuite with LocalSpark {
   }
 
   test("earlier files go when each partition has a snapshot that the oldest version is loaded from") {
-    withOperator { operator =>
-      operator.start(4, RocksDB)
-      operator.commit((0L until 30L).map(key => key -> Some(key)))
-      operator.snapshotAll()
-      operator.commit(Seq(1L -> Some(5L)))
+    withSnapshots(4, RocksDB) { operator =>
       operator.start(2, RocksDB)
       (1 to 3).foreach(i => operator.commit(Seq(7L -> Some(i.toLong))))
       operator.snapshot(0)
@@ -102,11 +104,7 @@ class PartitionsSuite extends AnyFunSuite with LocalSpark {
   }
 
   test("a partition's own clean-up leaves the files that other partitions need") {
-    withOperator { operator =>
-      operator.start(2, RocksDB)
-      operator.commit((0L until 30L).map(key => key -> Some(key)))
-      operator.snapshotAll()
-      operator.commit(Seq(1L -> Some(5L)))
+    withSnapshots(2, RocksDB) { operator =>
       operator.start(4, RocksDB)
       (1 to 4).foreach(i => operator.commit(Seq(7L -> Some(i.toLong))))
       operator.snapshot(0)

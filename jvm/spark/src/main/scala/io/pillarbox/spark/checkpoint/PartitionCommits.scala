@@ -61,7 +61,7 @@ private[pillarbox] object PartitionCommits {
     val (run, versions) =
       if (checkpoints.withIds) (None, versionsOf(info, withIds = true))
       else {
-        val ledger = AttemptLedger.of(info, session)
+        val ledger = OperatorLedger.of(info, session)
         val partitions = if (isNew) 0 else info.numPartitions
         val bases: Int => StateVersion = ledger.basesOf(info.storeVersion, partitions)
         ledger.begins(info.storeVersion + 1, reports)

@@ -40,11 +40,11 @@ private[pillarbox] final class CheckpointCatalog(session: SparkSession, checkpoi
 
   /** Returns the states of a version, as its commit describes them, with those of earlier functions. */
   def states(operator: Long, number: Long): Seq[StateMeta] = {
-    val (folder, history) = (firstOf(operator, number).folder, firstOf(operator, number).history)
-    val file = history.deltaOf(history.accepted(version(operator, 0, number)))
-    val source = folder.pathOf(file).toString
+    val files = firstOf(operator, number)
+    val file = files.history.deltaOf(files.history.accepted(version(operator, 0, number)))
+    val source = files.folder.pathOf(file).toString
     var found = Seq.empty[StateMeta]
-    folder.read(file) { in =>
+    files.folder.read(file) { in =>
       StateFileFormat.read(in, source)(content => found = StateEntries.states(content, source))(_ => ())
     }
     found

@@ -78,7 +78,7 @@ private[pillarbox] final case class KeyedProcessExec(
 
   /** The partitions that were asked for, else those of the checkpoint, else as many as Spark's. */
   private def partitionsOf(info: StatefulOperatorStateInfo): Int = {
-    val ledger = AttemptLedger.of(info, session)
+    val ledger = OperatorLedger.of(info, session)
     ledger.note
       .map(_.partitions)
       .orElse(spec.partitions)
@@ -92,7 +92,7 @@ private[pillarbox] final case class KeyedProcessExec(
       .find(new Path(info.checkpointLocation, info.operatorId.toString), SparkAdapter.hadoopConf(session))
       .map(_.at(info.storeVersion))
 
-  private def ledger: AttemptLedger = AttemptLedger.of(getStateInfo, session)
+  private def ledger: OperatorLedger = OperatorLedger.of(getStateInfo, session)
 
   override protected def checkCheckpoint(conf: Configuration): Unit = {
     modeOfAggregationBefore.foreach { mode =>

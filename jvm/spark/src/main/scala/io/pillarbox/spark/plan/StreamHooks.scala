@@ -33,7 +33,7 @@ private[plan] object StreamHooks extends QueryHooks {
   override def ended(run: UUID): Unit = {
     AskedPartitions.close(run)
     CarryLedger.close(run.toString)
-    AttemptLedger.close(run.toString)
+    OperatorLedger.close(run.toString)
   }
 
   override def check(query: StartingQuery): Unit = {

@@ -89,13 +89,13 @@ private[pillarbox] final class StateLoader(
     ): Unit = {
       val before = if (state == null) Some(0L) else entries
       if (state != null) state.backend.restoresOther()
-      val mine = new StoredKeys(keys, placeOf(other), placeOf(into), other.folder.path.toString)
+      val mine = new MovedKeys(keys, placeOf(other), placeOf(into), other.folder.path.toString)
       read(other, version, if (keeps == null) mine else (key: UnsafeRow) => mine(key) && keeps(key))
       tables = Map.empty
       entries = for (all <- before; its <- entries if mine.takesAll && keeps == null) yield all + its
     }
 
-    private def placeOf(files: PartitionFiles) = StoredKeys.Place(files.number, files.layout.partitions)
+    private def placeOf(files: PartitionFiles) = MovedKeys.Place(files.number, files.layout.partitions)
 
     private def read(folder: StateFolder, file: StateFile, keeps: UnsafeRow => Boolean): Unit = {
       snapshot = Option.when(file.kind.isFull)(folder.pathOf(file))
@@ -111,7 +111,7 @@ private[pillarbox] final class StateLoader(
     private def readDatabase(folder: StateFolder, file: StateFile, keeps: UnsafeRow => Boolean) = {
       val takesAll = keeps match {
         case null => true
-        case mine: StoredKeys => mine.takesAll
+        case mine: MovedKeys => mine.takesAll
         case _ => false
       }
       val first = if (state == null && takesAll) adopt else (_: LocalDatabase) => None

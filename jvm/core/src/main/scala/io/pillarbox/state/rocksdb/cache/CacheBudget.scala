@@ -18,8 +18,11 @@ private[pillarbox] final class CacheBudget(val limit: Long) {
   /** The most bytes that a cache may keep now. */
   def most: Long = if (isShort) limit / math.max(1, caches.get) else Long.MaxValue
 
-  /** Counts one more cache, or one less. */
-  def share(by: Int): Unit = caches.addAndGet(by): Unit
+  /** Counts one more cache among those that share. */
+  def join(): Unit = caches.incrementAndGet(): Unit
+
+  /** Counts one cache less. */
+  def leave(): Unit = caches.decrementAndGet(): Unit
 
   def used: Long = taken.get
 

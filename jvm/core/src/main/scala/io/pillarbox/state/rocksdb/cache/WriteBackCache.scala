@@ -28,7 +28,7 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
   private var flags = new Array[Byte](512)
   private val arena = new OutputView(16 << 10)
   private var limit = ownLimit
-  shared.share(1)
+  shared.join()
 
   /** The number of entries, whose names are 0 until this. */
   var size = 0
@@ -171,7 +171,7 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
   /** Gives its part of the budget back; the cache must not be used again. */
   override def close(): Unit = {
     giveBack()
-    shared.share(-1)
+    shared.leave()
   }
 
   private def growLimit(): Boolean = {

@@ -20,7 +20,7 @@ import io.pillarbox.state.rocksdb.cache.CacheBudget
  */
 private[pillarbox] final case class RocksDBConfig(
     directory: Path,
-    memoryLimit: Long = 256L << 20,
+    memoryLimit: Long = RocksDBMemory.default,
     cacheBytes: Int = 8 << 20,
     sharedCache: CacheBudget = CacheBudget.None,
     compactionMargin: Long = 3600L * 1000,

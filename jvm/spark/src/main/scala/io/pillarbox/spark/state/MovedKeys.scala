@@ -12,10 +12,10 @@ import org.apache.spark.sql.types.StructType
  * @param to the partitions there are, and the one whose keys are taken
  * @param source names the files in errors
  */
-private[state] final class StoredKeys(
+private[state] final class MovedKeys(
     keys: StructType,
-    from: StoredKeys.Place,
-    to: StoredKeys.Place,
+    from: MovedKeys.Place,
+    to: MovedKeys.Place,
     source: String
 ) extends (UnsafeRow => Boolean) {
 
@@ -46,7 +46,7 @@ private[state] final class StoredKeys(
   )
 }
 
-private[state] object StoredKeys {
+private[state] object MovedKeys {
 
   /** Partition `number` of so many. */
   final case class Place(number: Int, partitions: Int)

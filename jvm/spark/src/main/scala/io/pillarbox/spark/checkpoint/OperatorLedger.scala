@@ -18,7 +18,7 @@ import org.apache.spark.sql.pillarbox.SparkAdapter
  *
  * @param operator its folder of state
  */
-private[pillarbox] final class AttemptLedger(operator: Path, conf: Configuration, runId: String) {
+private[pillarbox] final class OperatorLedger(operator: Path, conf: Configuration, runId: String) {
   private var version = -1L
   private var taken: PartitionReports[_] = _
 
@@ -31,10 +31,10 @@ private[pillarbox] final class AttemptLedger(operator: Path, conf: Configuration
   /** The number of the run, greater than that of each run before. It is stored. */
   lazy val run: Long = {
     val notes = new StateFolder(OperatorNote.notesIn(operator), conf)
-    val before = notes.listNames().flatMap(AttemptLedger.numberOf)
+    val before = notes.listNames().flatMap(OperatorLedger.numberOf)
     val next = before.maxOption.getOrElse(0L) + 1
-    notes.writeNamed(AttemptLedger.nameOf(next))(_.write(runId.getBytes(UTF_8))): Unit
-    before.foreach(number => notes.deleteNamed(AttemptLedger.nameOf(number)))
+    notes.writeNamed(OperatorLedger.nameOf(next))(_.write(runId.getBytes(UTF_8))): Unit
+    before.foreach(number => notes.deleteNamed(OperatorLedger.nameOf(number)))
     next
   }
 
@@ -60,14 +60,14 @@ private[pillarbox] final class AttemptLedger(operator: Path, conf: Configuration
   }
 }
 
-private[pillarbox] object AttemptLedger {
+private[pillarbox] object OperatorLedger {
   private val Name = """(\d+)\.run""".r
-  private val ledgers = new ConcurrentHashMap[String, AttemptLedger]
+  private val ledgers = new ConcurrentHashMap[String, OperatorLedger]
 
-  def of(runId: String, operator: Path, conf: => Configuration): AttemptLedger =
-    ledgers.computeIfAbsent(s"$runId/$operator", _ => new AttemptLedger(operator, conf, runId))
+  def of(runId: String, operator: Path, conf: => Configuration): OperatorLedger =
+    ledgers.computeIfAbsent(s"$runId/$operator", _ => new OperatorLedger(operator, conf, runId))
 
-  def of(info: StatefulOperatorStateInfo, session: SparkSession): AttemptLedger = of(
+  def of(info: StatefulOperatorStateInfo, session: SparkSession): OperatorLedger = of(
     info.queryRunId.toString,
     new Path(info.checkpointLocation, info.operatorId.toString),
     SparkAdapter.hadoopConf(session)
