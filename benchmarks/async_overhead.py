@@ -60,7 +60,8 @@ async def short(row: Row) -> int:
 
 @asynccontextmanager
 async def client() -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession(raise_for_status=True) as session:
+    connector = aiohttp.TCPConnector(limit=0)  # the capacity limits calls
+    async with aiohttp.ClientSession(connector=connector, raise_for_status=True) as session:
         yield session
 
 
