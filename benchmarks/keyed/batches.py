@@ -32,7 +32,7 @@ from pyspark.sql import DataFrame, SparkSession
 import pillarbox as pb
 
 from .. import report
-from . import contestants, data, jvm_peer, stream
+from . import contestants, data, jvm_peer, stream, warm
 
 TIMERS_OF_A_KEY = (10_000, 20_000, 40_000, 80_000)
 FILES_OF_A_KIND, SMALL_ROWS, SKIPPED = 16, 10, 6
@@ -118,7 +118,7 @@ def main() -> None:
         folder = Path(name)
         small = small_batches(folder, options.keys, options.repeats)
         restarted = restarts(folder, options.megabytes)
-    page = document(small, restarted, hot_key(options.repeats), options)
+    page = document(small, warm_batches(), restarted, hot_key(options.repeats), options)
     print(page)
     if options.output:
         options.output.mkdir(parents=True, exist_ok=True)
@@ -175,6 +175,14 @@ def one_way(
     one = Batches(who, statistics.median(empty), statistics.median(small), commit)
     print(f"  {one}", flush=True)
     return one
+
+
+def warm_batches() -> str:
+    spark = stream.session()
+    try:
+        return warm.table(spark, repeats=3)
+    finally:
+        spark.stop()
 
 
 def restarts(folder: Path, megabytes: int) -> list[Restart]:
@@ -262,6 +270,7 @@ def fire(spark: SparkSession, timers: int) -> float:
 
 def document(
     small: list[Batches],
+    warmed: str,
     restarted: list[Restart],
     timers: list[tuple[int, float]],
     options: argparse.Namespace,
@@ -272,6 +281,8 @@ def document(
     parts = [
         "| how | micro-batch without rows, ms | with ten | commit of the large one |\n"
         "|---|--:|--:|--:|\n" + "\n".join(lines),
+        "## A warm micro-batch of a hundred rows",
+        warmed,
         f"## Restart with {options.megabytes:,} MB of state",
         "| how | seconds | size of the checkpoint, MB |\n|---|--:|--:|\n" + "\n".join(again),
         "## Timers of one key",
@@ -285,6 +296,7 @@ def document(
         "of the large one, over both partitions. State on a local disk is written without Hadoop's "
         "classes for it, which start a process for each question that a rename asks; on another "
         "file system that part of the difference does not exist.",
+        warm.CONDITIONS,
         f"The restart: one micro-batch writes values of {PAYLOAD_BYTES:,} bytes that don't "
         f"compress; then a new process runs a micro-batch of {SMALL_ROWS} rows, from the start to "
         "the end of its query.",

@@ -14,6 +14,16 @@ private[pillarbox] final class LatencyCounts {
   def add(nanos: Long): Unit = counts(bucketOf(nanos)) += 1
 
   /**
+   * The microseconds at which the bucket ends that has the median of all; `Long.MaxValue` without any. The
+   * thread that writes.
+   */
+  def medianMicros: Long = {
+    val half = (counts.sum + 1) / 2
+    if (half == 0) Long.MaxValue
+    else startOf(counts.iterator.scanLeft(0L)(_ + _).drop(1).indexWhere(_ >= half) + 1)
+  }
+
+  /**
    * Returns what has come since the last time: for each bucket that has got some, where it begins and ends, in
    * microseconds, and their number.
    */
