@@ -186,7 +186,9 @@ def main() -> None:
     parser.add_argument("--slow", type=int, default=7, help="micro-batches of the others")
     parser.add_argument("--files", type=int, default=10, help="for the throughput")
     parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--seconds", type=int, default=40, help="of each stream of ten rows a second")
+    parser.add_argument(
+        "--seconds", type=int, default=40, help="of each stream of ten rows a second"
+    )
     parser.add_argument("--output", type=Path, help="the folder of the page")
     options = parser.parse_args()
     SETTINGS["spark.sql.streaming.numRecentProgressUpdates"] = "1000"
@@ -203,7 +205,8 @@ def main() -> None:
         "How long does a micro-batch take when one call in a hundred is slow?",
         parts,
         "Calls take 200 ms, every hundredth 20 s; 500 rows of 400 bytes a micro-batch, capacity "
-        "1,000. The time of a micro-batch goes from its trigger to its end, without the first.\n\n" + carry_latency.CONDITIONS,
+        "1,000. The time of a micro-batch goes from its trigger to its end, without the first.\n\n"
+        + carry_latency.CONDITIONS,
         "python -m benchmarks.carry_over --output docs/benchmarks",
     )
     print(page)

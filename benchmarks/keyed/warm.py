@@ -109,11 +109,11 @@ def table(spark: SparkSession, repeats: int) -> str:
 
 
 CONDITIONS = (
-    f"The warm micro-batch: {ROWS} rows with {KEYS} keys in {PARTITIONS} partitions, made by Spark's "
-    f"`rate-micro-batch`; medians of {MEASURED} micro-batches behind {SKIPPED} that warm up, of each "
-    "way in turn, again and again; beside the peer of the same round, a projection or a shuffle by "
-    "key, with the least and greatest in brackets. The steps are Spark's: tasks and all that is "
-    "before them run in `addBatch`, and its logs are written in the last two."
+    f"The warm micro-batch: {ROWS} rows with {KEYS} keys in {PARTITIONS} partitions, made by "
+    f"Spark's `rate-micro-batch`; medians of {MEASURED} micro-batches behind {SKIPPED} that warm "
+    "up, of each way in turn, again and again; beside the peer of the same round, a projection or "
+    "a shuffle by key, with the least and greatest in brackets. The steps are Spark's: tasks and "
+    "all that is before them run in `addBatch`, and its logs are written in the last two."
 )
 
 

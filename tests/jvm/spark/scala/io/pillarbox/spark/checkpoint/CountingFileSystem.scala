@@ -48,6 +48,8 @@ class CountingFileSystem extends LocalFilesInProcess.Raw {
   override def mkdirs(path: Path, permission: FsPermission): Boolean =
     counted("mkdirs", path)(super.mkdirs(path, permission))
 
+  override def exists(path: Path): Boolean = counted("exists", path)(super.exists(path))
+
   override def getFileStatus(path: Path): FileStatus = counted("status", path)(super.getFileStatus(path))
 }
 
