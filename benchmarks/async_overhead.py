@@ -60,7 +60,8 @@ async def short(row: Row) -> int:
 
 @asynccontextmanager
 async def client() -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession(raise_for_status=True) as session:
+    connector = aiohttp.TCPConnector(limit=0)  # the capacity limits calls
+    async with aiohttp.ClientSession(connector=connector, raise_for_status=True) as session:
         yield session
 
 
@@ -317,7 +318,8 @@ async def asyncio_alone(calls: int) -> Usage:
     for _ in range(calls // 1000):
         for task in [asyncio.create_task(nothing()) for _ in range(1000)]:
             await task
-    return Usage(time.perf_counter() - started, time.process_time() - cpu)
+    seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
+    return Usage(seconds, {"asyncio": cpu})
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from .. import measure, report
 from . import contestants, data, jvm_peer, stream
-from .batches import in_process
+from .restarts import in_process
 
 ROWS, BATCHES, ROWS_A_KEY = 20_000, 10, 10
 STATELESS = "a stage without state"

@@ -252,7 +252,8 @@ def test_an_estimate_pays_for_a_sample_whose_answers_the_journal_keeps(
     assert found.spread == {"calls": (40, 40), "tokens": (120, 120)}
     assert len(df.transform(pb.async_io, ask, **asked).collect()) == 50
     assert sorted(one["key"] for one in log.events("start")) == list(range(50))
-    spent = {**asked, "journal": None, "budget": pb.Budget(max_calls=3, on_exceeded="skip")}
+    budget = pb.Budget(max_calls=3, on_exceeded="skip")
+    spent = {**asked, "journal": None, "on_error": "column", "budget": budget}
     with pytest.raises(Exception, match="BUDGET_EXCEEDED"):
         pb.estimate(df, ask, sample=10, **spent)
 
@@ -264,7 +265,9 @@ def test_an_estimate_counts_failed_rows_under_every_option(
     found = pb.estimate(df, refuse_b, returns="y string", explode=False, engine=engine)
     assert (found.rows, found.sample, found.failed, found.calls) == (4, 4, 0.5, 4)
     assert pb.estimate(df.limit(0), refuse_b, returns="y string", engine=engine).calls == 0
-    with pytest.raises(pb.InvalidOption, match=r"pb\.async_io has no option samples"):
+    with pytest.raises(pb.InvalidOption, match=r"pb\.estimate has no option samples.*is sample"):
         pb.estimate(df, refuse_b, returns="y string", samples=3)
+    with pytest.raises(pb.InvalidSchema, match="call_column"):
+        pb.estimate(df, refuse_b, returns="y string", call_column=df.columns[0])
     with pytest.raises(pb.InvalidOption, match=r"explode.*pb\.usage"):
         pb.estimate(df, refuse_b, returns="y string", explode=True, engine=engine)

@@ -60,6 +60,7 @@ def command_for(function: Any, returns: Any, inputs: Any, **options: Any) -> Com
         input_schema=schema_of(inputs),
         returns=schema_of(returns),
         name="test",
+        has_limits="limits" in options,
     )
 
 

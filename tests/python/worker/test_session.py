@@ -162,6 +162,17 @@ def test_retry_after_without_retry_says_what_is_missing(worker):
     assert (failure["retryable"], failure["delay"]) == (False, 1500)
 
 
+def test_retry_after_for_all_needs_limits_and_no_retry(worker):
+    async def busy(row):
+        raise pb.RetryAfter(1.5, "later", all=True)
+
+    worker.start(busy, limits=(pb.Limit(concurrency=2),))
+    worker.call(1)
+    failure = worker.collect(1)[0]
+    assert (failure["kind"], failure["message"]) == ("RetryAfter", "later")
+    assert (failure["retryable"], failure["delay"]) == (True, 1500)
+
+
 def test_a_refused_result_is_a_retry_until_the_last_attempt_whose_result_counts(worker):
     retry = pb.Retry(2, if_result=lambda answer: answer == 6)
     worker.start(double, retry=retry)

@@ -232,7 +232,7 @@ class Attempts(ABC, Generic[E]):
     def _attempt_failed(self, element: E, failure: Failure) -> None:
         self._attempt_over(element)
         retry = self._options.retry
-        if failure.pauses_limit and self._options.limits:
+        if failure.pauses_limit:
             self._pause(element, failure.retry_after_ms / 1000)
             element.attempt -= 1  # a pause uses up none
             element.pauses += 1

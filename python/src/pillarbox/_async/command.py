@@ -42,6 +42,7 @@ class Command:
     input_schema: StructType
     returns: StructType
     name: str
+    has_limits: bool = False
 
     def dumps(self) -> bytes:
         """Cloudpickle it. Raises ``InvalidFunction`` (NOT_PICKLABLE) naming the function."""
@@ -75,6 +76,7 @@ class Command:
             input_schema=input_schema,
             returns=returns,
             name=name,
+            has_limits=options.has_limits,
         )
 
 

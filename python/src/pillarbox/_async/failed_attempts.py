@@ -32,14 +32,16 @@ TIMEOUT, RESULT_REFUSED = "TIMEOUT", "RESULT_REFUSED"
 OVERLOADED = {429, 503}  # the HTTP statuses "too many requests" and "service unavailable"
 
 
-def describe(problem: BaseException, retry: Retry | None) -> Failure:
+def describe(problem: BaseException, retry: Retry | None, has_limits: bool = False) -> Failure:
     """Return the failure for ``problem``, raised by a function, under ``retry``.
+
+    A ``RetryAfter(all=True)`` pauses the operator's limits, and needs no retry, if there are any.
 
     If ``retry.on`` raises, its error is the failure, with ``problem`` as cause, and not retried.
     """
     try:
         if isinstance(problem, RetryAfter):
-            return _asked_for_delay(problem, retry)
+            return _asked_for_delay(problem, retry, problem.all and has_limits)
         found = failure(problem, _is_retryable(problem, retry))
         if http_status(problem) in OVERLOADED:
             found = replace(found, overload=True)
@@ -74,16 +76,15 @@ def timed_out(message: str) -> Failure:
     return Failure(TIMEOUT, message, retryable=True)
 
 
-def _asked_for_delay(problem: RetryAfter, retry: Retry | None) -> Failure:
+def _asked_for_delay(problem: RetryAfter, retry: Retry | None, pauses_limit: bool) -> Failure:
     delay = _in_ms(problem.delay_s)
-    if retry is None:
+    if retry is None and not pauses_limit:
         refusal = error("RETRY_AFTER_WITHOUT_RETRY", seconds=problem.delay_s)
         return Failure(
             refusal.condition,
             message_of(refusal),
             users_traceback(problem),
             retry_after_ms=delay,
-            pauses_limit=problem.all,
         )
     return Failure(
         "RetryAfter",
@@ -91,7 +92,7 @@ def _asked_for_delay(problem: RetryAfter, retry: Retry | None) -> Failure:
         users_traceback(problem),
         True,
         retry_after_ms=delay,
-        pauses_limit=problem.all,
+        pauses_limit=pauses_limit,
     )
 
 

@@ -163,6 +163,11 @@ class AsyncOptions:
         return min(filter(None, of_key), default=None)
 
     @property
+    def has_limits(self) -> bool:
+        """True if calls wait for a limit, which ``RetryAfter(all=True)`` pauses."""
+        return bool(self.limits) or self.ticketed is not None
+
+    @property
     def keys_of_limits(self) -> tuple[str, ...]:
         """The columns whose values have limits of their own."""
         return tuple(limit.key for limit in self.limits if limit.key is not None)

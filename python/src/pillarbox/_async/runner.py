@@ -66,7 +66,7 @@ class CallRunner:
         self._outcomes = outcomes
         self._thread = threading.get_ident()
         self.site = dataclasses.replace(site, used=self._used, told=self._told)
-        self._retry = command.retry
+        self._retry, self._has_limits = command.retry, command.has_limits
         self._refuses = command.retry.if_result if command.retry else None
         self._returned = names_in(command.returns)
         self._last_attempt = command.retry.max_attempts if command.retry else 1
@@ -294,7 +294,7 @@ class CallRunner:
     def _failure(self, problem: BaseException) -> Failure:
         if isinstance(problem, EXITS):
             raise problem
-        return describe(problem, self._retry)
+        return describe(problem, self._retry, self._has_limits)
 
     def _fail(self, call: RunningCall, key: tuple[int, int], failure: Failure) -> None:
         if self._live.get(key) is call:

@@ -10,10 +10,11 @@ from .._base.checks import is_unicode
 from .._base.failures import Failure
 from .._base.functions import is_async
 from .._base.values import shown_value
-from ..errors import error
+from ..errors import EXITS, error
 from ..retry import NotRetryable
 from .calls import RunningCall, Submission
 from .command import Command
+from .failed_attempts import describe
 from .runner import CallRunner, Outcomes
 from .ticketed import Ticketed
 
@@ -119,9 +120,10 @@ class TicketRunner(CallRunner):
 
     def _answer(self, call: RunningCall, key: tuple[int, int], answer: Any) -> None:
         if issubclass(type(answer), BaseException):
+            if isinstance(answer, EXITS):
+                raise answer
             # It is the row's, and a submission may follow: it pauses no limit, and counts.
-            failure = replace(self._failure(answer), ends_ticket=True, pauses_limit=False)
-            self._fail(call, key, failure)
+            self._fail(call, key, replace(describe(answer, self._retry), ends_ticket=True))
             return
         del self._live[key]
         if isinstance(answer, Wait):

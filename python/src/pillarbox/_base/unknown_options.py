@@ -28,7 +28,7 @@ def answers_unknown(made: F) -> F:
     def checked(*args: Any, **options: Any) -> Any:
         if not known.issuperset(options):
             found = next(name for name in options if name not in known)
-            raise _unknown(made, found, names)
+            raise unknown(made, found, names)
         return taker(*args, **options)
 
     if not isinstance(made, type):
@@ -37,7 +37,8 @@ def answers_unknown(made: F) -> F:
     return made
 
 
-def _unknown(made: Any, option: str, names: list[str]) -> Exception:
+def unknown(made: Any, option: str, names: list[str]) -> Exception:
+    """Return the error for an ``option`` that ``made``, which takes those of ``names``, has not."""
     meant = WORDS.get(made.__name__, {}).get(option)
     if meant is None:
         meant = f"The nearest that it has is {nearest(option, names)}."

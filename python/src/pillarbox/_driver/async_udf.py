@@ -333,6 +333,7 @@ class AsyncUdf:
             input_schema=StructType(),
             returns=self._columns(),
             name=self._name,
+            has_limits=self._options.has_limits,
         )
 
     def _columns(self) -> StructType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import statistics
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._async.ticketed import Ticketed
 from .._base.checks import check, check_count, check_frame, needs_other
+from .._base.unknown_options import unknown
 from .._keyed.input_columns import quoted
 from ..budgets import as_budget
 from ..limits import Limit, as_limits
@@ -79,6 +81,7 @@ def estimate(
     if options.get("explode"):
         advice = "Leave explode out, or run pb.async_io on a sample and read pb.usage of that."
         raise needs_other("explode", options["explode"], "with pb.estimate", advice)
+    _check_options(df, function, options)
     rows, tasks = _counted(df)
     count = min(sample, rows)
     if not count:
@@ -86,6 +89,15 @@ def estimate(
     calls, units = _called(df, function, count, options)
     shares = {key: _largest(df, key) / rows for key in _keys(options)}
     return _Whole(rows, tasks, count, calls, units, options, shares).estimate()
+
+
+def _check_options(df: DataFrame, function: Callable[..., Any], options: dict[str, Any]) -> None:
+    """Refuse before any job what :func:`async_io` would refuse."""
+    names = [*inspect.signature(async_io).parameters, "sample"]
+    for option in options:
+        if option not in names:
+            raise unknown(estimate, option, names)
+    async_io(df, function, **options)
 
 
 def _keys(options: dict[str, Any]) -> set[str]:

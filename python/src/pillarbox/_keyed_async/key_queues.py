@@ -71,6 +71,7 @@ class KeyQueues(Attempts[RowCall]):
             input_schema=input_schema,
             returns=calls.returns,
             name=calls.options.name,
+            has_limits=calls.options.has_limits,
         )
         self.site = CallSite(calls.options.name, uuid4().hex, calls.options.units)
         self.runner = CallRunner(

@@ -12,6 +12,7 @@ import io.pillarbox.spark.state.CheckpointPartition.{Heap, RocksDB, storageOf}
 import io.pillarbox.state.{Namespace, StateException}
 import io.pillarbox.tags.Soak
 import io.pillarbox.testing.FewAndMany
+import org.apache.spark.sql.pillarbox.LocalFolders
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Snapshots of RocksDB that share their tables. */
@@ -163,6 +164,38 @@ class DatabaseSnapshotSuite extends AnyFunSuite with LocalSpark with FewAndMany 
   FileNames.all.foreach { names =>
     test(s"many random batches, crashes and backends, format $names", Soak) {
       (100 to 130).foreach(seed => CheckpointPartition.use(names, RocksDB)(new RandomRun(_, seed, 60).run()))
+    }
+  }
+
+  test("the sizes of snapshot and deltas are known again after a restart, whatever keeps the state") {
+    Seq(RocksDB, Heap).foreach { storage =>
+      CheckpointPartition.use(FileNames.Ids, storage) { partition =>
+        val two = grow(partition, partition.loader.load(StateVersion.Empty), 2, every = 2)
+        val tables = two.tables.values.map(_.bytes).sum
+        grow(partition, two, 5, every = 100).close()
+        val deltas = (3 to 5).map(i => Files.size(partition.local.resolve(s"${i}_id-$i.delta"))).sum
+        val loaded = partition.load(5, "id-5")
+        assert(loaded.logBytes > 0 && loaded.logBytes < deltas && loaded.deltas == 3)
+        assert(if (storage == RocksDB) loaded.snapshotBytes == tables else loaded.snapshotBytes > 0)
+        loaded.close()
+      }
+    }
+  }
+
+  test("tables are links on one file system, and whole in the checkpoint whatever becomes of the database") {
+    CheckpointPartition.use(FileNames.Ids, RocksDB) { partition =>
+      val open = grow(partition, partition.loader.load(StateVersion.Empty), 2, every = 2)
+      val table = partition.local.resolve("tables").resolve(partition.tableNames.head)
+      val isLinked = Files.getFileStore(table) == Files.getFileStore(LocalFolders.root)
+      def names = Files.getAttribute(table, "unix:nlink").asInstanceOf[Int]
+      val content = Files.readAllBytes(table)
+      assert(names == (if (isLinked) 2 else 1))
+      open.close()
+      assert(names == 1)
+      val loaded = partition.load(2, "id-2")
+      assert(names == (if (isLinked) 2 else 1))
+      grow(partition, loaded, 6, every = 3).close()
+      assert(names == 1 && java.util.Arrays.equals(content, Files.readAllBytes(table)))
     }
   }
 

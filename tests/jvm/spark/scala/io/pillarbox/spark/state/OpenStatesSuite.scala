@@ -71,6 +71,20 @@ class OpenStatesSuite extends AnyFunSuite with LocalSpark with Eventually {
     assert(entries.getValue == 0)
   }
 
+  test("a snapshot is due after so many deltas, or once they are large and half as large as the last one") {
+    val (_, versioned) = opened()
+    def isDueAfter(bytes: Long*): Boolean = {
+      bytes.foreach(versioned.committed)
+      versioned.isSnapshotDue(every = 3)
+    }
+    assert(!isDueAfter(1, 1) && isDueAfter(1))
+    versioned.snapshotTaken(bytes = 1000)
+    assert(!isDueAfter(1000) && isDueAfter(64L << 20))
+    versioned.snapshotTaken(bytes = 1L << 30)
+    assert(!isDueAfter(500L << 20) && isDueAfter(12L << 20))
+    versioned.close()
+  }
+
   test("state that is taken while a snapshot of it waits is not given to the snapshot") {
     val (partition, versioned) = opened()
     assert(OpenStates.checkOut(partition, first).contains(versioned))

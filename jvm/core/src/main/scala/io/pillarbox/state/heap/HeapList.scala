@@ -9,13 +9,15 @@ import java.util
  *
  * Elements leave at the front by moving an index, and in the middle by leaving a hole (null), so a removal
  * never moves the others.
+ *
+ * @param first the number of the first element that is added
  */
-private[heap] final class HeapList {
+private[heap] final class HeapList(first: Long) {
   import HeapList._
 
   private var elements = new Array[AnyRef](Initial)
 
-  /** Null as long as the numbers are consecutive (added together): then `firstNumber` + position. */
+  /** Null as long as the numbers are consecutive (none was removed): then `firstNumber` + position. */
   private var numbers: Array[Long] = null
   private var firstNumber = 0L
 
@@ -36,6 +38,16 @@ private[heap] final class HeapList {
 
   /** Null as long as no read has renewed the list and no commit must write elements again. */
   private var renewals: ListRenewals = null
+  private var next = first
+
+  /** How many numbers were given since the last commit. */
+  private var uncommitted = 0
+
+  /** The number of the next element: no element has had it. */
+  def nextNumber: Long = next
+
+  /** The last commit has the elements with a lower number. */
+  def committedBelow: Long = next - uncommitted
 
   def start: Int = begin
 
@@ -96,19 +108,21 @@ private[heap] final class HeapList {
       least
     }
 
-  def add(element: AnyRef, number: Long, timestamp: Long): Unit = {
+  def add(element: AnyRef, timestamp: Long): Unit = {
     if (end == elements.length) makeRoom()
     setStamp(timestamp)
-    add(element, number)
+    add(element)
   }
 
   /** Adds an element to a list without TTL. */
-  def add(element: AnyRef, number: Long): Unit = {
+  def add(element: AnyRef): Unit = {
     if (end == elements.length) makeRoom()
     elements(end) = element
-    setNumber(number)
+    setNumber(next)
     end += 1
     changes += 1
+    next += 1
+    uncommitted += 1
   }
 
   def restamp(at: Int, timestamp: Long): Unit = {
@@ -174,17 +188,28 @@ private[heap] final class HeapList {
     }
 
   /** Tells that the last commit has all changes. */
-  def committed(): Unit = if (renewals != null) {
-    renewals.rewriteFrom = Long.MaxValue
-    renewals.committed = renewals.committed || renewals.changed
-    renewals.changed = false
+  def committed(): Unit = {
+    uncommitted = 0
+    if (renewals != null) {
+      renewals.rewriteFrom = Long.MaxValue
+      renewals.committed = renewals.committed || renewals.changed
+      renewals.changed = false
+    }
   }
+
+  /** Tells that elements up to this number were there: for records that are replayed. */
+  def skipTo(number: Long): Unit = next = math.max(next, number)
 
   /** [[add]], or replacement of the element that has this number: for records that are replayed in order. */
   def put(element: AnyRef, number: Long, timestamp: Long): Unit = {
     val at = firstFrom(number)
-    if (at == end) add(element, number, timestamp)
-    else if (this.number(at) == number && elements(at) != null) {
+    if (at == end) {
+      val behind = next
+      next = number
+      add(element, timestamp)
+      skipTo(behind)
+      uncommitted = 0
+    } else if (this.number(at) == number && elements(at) != null) {
       elements(at) = element
       if (ownTimestamp(at) != timestamp) restamp(at, timestamp)
     } else

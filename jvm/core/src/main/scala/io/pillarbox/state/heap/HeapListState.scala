@@ -16,10 +16,9 @@ private[heap] final class HeapListState[K, T](
 ) extends HeapState[K](backend, descriptor, id, tableHasStamps = true, backend.tracksChanges)
     with StampedList[T] {
   private val serializer = descriptor.valueSerializer.asInstanceOf[TypeSerializer[T]]
-  private var sequence = 0L
 
-  /** Elements with a lower number are in the last commit. */
-  private var committedBelow = 0L
+  /** The number with which a new list begins: none of its key's lists before it has had it. */
+  private var sequence = 0L
   private val removed = new RemovedElements
 
   override def add(value: T, stamp: Long): Unit = {
@@ -38,7 +37,7 @@ private[heap] final class HeapListState[K, T](
   override def clear(): Unit = {
     val at = entry()
     if (at >= 0 && table.value(at) != null) {
-      if (table.isCommitted(at)) list(at).forEachRunBelow(committedBelow)(removed.add(at, _, _))
+      if (table.isCommitted(at)) list(at).forEachRunBelow(list(at).committedBelow)(removed.add(at, _, _))
       drop(at)
     }
   }
@@ -79,17 +78,18 @@ private[heap] final class HeapListState[K, T](
   private def list(at: Int): HeapList = table.value(at).asInstanceOf[HeapList]
 
   private def ownList(at: Int): HeapList = {
-    if (table.value(at) == null) table.setValue(at, new HeapList)
+    if (table.value(at) == null) table.setValue(at, new HeapList(sequence))
     list(at)
   }
 
   private def append(at: Int, value: T, stamp: Long): Unit = {
-    if (!hasStamps) ownList(at).add(value.asInstanceOf[AnyRef], sequence)
+    val elements = ownList(at)
+    if (!hasStamps) elements.add(value.asInstanceOf[AnyRef])
     else {
-      ownList(at).add(value.asInstanceOf[AnyRef], sequence, stamp)
+      elements.add(value.asInstanceOf[AnyRef], stamp)
       if (stamp < table.timestamps(at)) table.timestamps(at) = stamp
     }
-    sequence += 1
+    if (elements.nextNumber > sequence) sequence = elements.nextNumber
     table.touch(at)
   }
 
@@ -130,7 +130,8 @@ private[heap] final class HeapListState[K, T](
       elements.forEachUpTo(upTo) { i =>
         if (Stamped.isUpTo(elements.timestamp(i), upTo, first)) {
           expired += elements.element(i)
-          if (elements.number(i) < committedBelow) removed.add(at, elements.number(i), 1)
+          if (backend.tracksChanges && elements.number(i) < elements.committedBelow)
+            removed.add(at, elements.number(i), 1)
           elements.remove(i)
         } else if (first != StateClock.Unknown) restamp(at, elements, i, first)
       }
@@ -166,7 +167,7 @@ private[heap] final class HeapListState[K, T](
         if (elements.accessTimeChanged) writeAccessTime(at, elements, keyGroup, writer)
         writeElements(
           at,
-          math.min(committedBelow, elements.rewriteFrom),
+          math.min(elements.committedBelow, elements.rewriteFrom),
           keyGroup,
           SnapshotCut.Nothing,
           writer
@@ -184,7 +185,6 @@ private[heap] final class HeapListState[K, T](
   }
 
   override def commitChanges(): Unit = {
-    committedBelow = sequence
     removed.clear()
     table.commitChanges { at =>
       if (list(at) == null) table.free(at) else list(at).committed()
@@ -232,7 +232,6 @@ private[heap] final class HeapListState[K, T](
   override def restore(raw: RawState[K]): Unit = {
     super.restore(raw)
     sequence = raw.meta.nextSequence
-    if (backend.tracksChanges) committedBelow = sequence
   }
 
   override protected def load(at: Int, record: RecordReader[K], plan: RestorePlan[AnyRef, AnyRef]): Unit = {
@@ -255,6 +254,7 @@ private[heap] final class HeapListState[K, T](
     renewals.committed = record.isPut
     renewals.time = if (counts) record.value.readLong() else Long.MinValue
     renewals.below = if (counts) record.value.readLong() else Long.MinValue
+    elements.skipTo(renewals.below)
     renewals.changed = record.isPut && !plan.keepsTimestamps
   }
 

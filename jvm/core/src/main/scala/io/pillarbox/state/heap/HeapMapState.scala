@@ -28,10 +28,10 @@ private[heap] final class HeapMapState[K, UK, UV](
 
   override def get(key: UK): UV = {
     val at = locate(key)
-    if (at < 0) null.asInstanceOf[UV] else slots.values(at).asInstanceOf[UV]
+    if (at < 0) null.asInstanceOf[UV] else slots.value(at).asInstanceOf[UV]
   }
 
-  override def find(key: UK): Boolean = locate(key) >= 0 && slots.values(found) != null
+  override def find(key: UK): Boolean = locate(key) >= 0 && slots.value(found) != null
 
   private def locate(key: UK): Int = {
     requireKey(key)
@@ -53,7 +53,7 @@ private[heap] final class HeapMapState[K, UK, UV](
 
   override def replace(key: UK, value: UV, stamp: Long): Unit = {
     requireValue(value)
-    slots.values(found) = value.asInstanceOf[AnyRef]
+    slots.setValue(found, value.asInstanceOf[AnyRef])
     written(found, stamp)
   }
 
@@ -99,10 +99,10 @@ private[heap] final class HeapMapState[K, UK, UV](
       changes += 1
       slots.insert(chain(owner), owner, key, value)
     } else {
-      if (slots.values(at) == null) {
+      if (slots.value(at) == null) {
         changes += 1
         slots.revive(chain(owner), at, value)
-      } else slots.values(at) = value
+      } else slots.setValue(at, value)
       at
     }
   }
@@ -124,7 +124,7 @@ private[heap] final class HeapMapState[K, UK, UV](
       if (Stamped.isUpTo(slots.timestamps(at), upTo, first)) {
         val owner = slots.owner(at)
         val (key, namespace) = (table.key(owner), table.namespace(owner))
-        val (userKey, value) = (slots.userKey(at), slots.values(at))
+        val (userKey, value) = (slots.userKey(at), slots.value(at))
         slots.remove(chain(owner), at)
         releaseIfEmpty(owner)
         gone.onExpire(key, namespace, userKey, value)
@@ -137,7 +137,7 @@ private[heap] final class HeapMapState[K, UK, UV](
 
   override def writeChanges(writer: StateStreamWriter): Unit = slots.forEachChanged { at =>
     val keyGroup = keyGroupOf(slots.owner(at))
-    if (slots.values(at) != null) writeOne(at, keyGroup, writer)
+    if (slots.value(at) != null) writeOne(at, keyGroup, writer)
     else {
       writer.beginRemove(keyGroup)
       writeKey(at, keyGroup, writer)
@@ -146,7 +146,7 @@ private[heap] final class HeapMapState[K, UK, UV](
   }
 
   override def commitChanges(): Unit = slots.commitChanges { at =>
-    if (slots.values(at) == null) {
+    if (slots.value(at) == null) {
       val owner = slots.owner(at)
       slots.free(at)
       chain(owner).tombstones -= 1
@@ -173,7 +173,7 @@ private[heap] final class HeapMapState[K, UK, UV](
     writeKey(at, keyGroup, writer)
     writer.endKey()
     if (hasStamps) writer.out.writeLong(slots.timestamps(at))
-    serializer.serialize(slots.values(at).asInstanceOf[UV], writer.out)
+    serializer.serialize(slots.value(at).asInstanceOf[UV], writer.out)
     writer.endValue()
   }
 
@@ -219,7 +219,7 @@ private[heap] final class HeapMapState[K, UK, UV](
 
     override def key: UK = userKey
 
-    override def value: UV = slots.values(at).asInstanceOf[UV]
+    override def value: UV = slots.value(at).asInstanceOf[UV]
 
     override def stamp: Long = stampOf(at)
 

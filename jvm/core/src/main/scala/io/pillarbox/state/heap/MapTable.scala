@@ -19,20 +19,25 @@ private[heap] final class MapTable[UK](
   import DenseTable.InitialEntries
 
   private var owners = new Array[Int](InitialEntries)
-  private var userKeys = new Array[AnyRef](InitialEntries)
+
+  /** User key and value of an entry beside each other, since they are read together. */
+  private var slots = new Array[AnyRef](2 * InitialEntries)
   private var nexts = new Array[Int](InitialEntries)
   private var previous = new Array[Int](InitialEntries)
 
-  var values: Array[AnyRef] = new Array[AnyRef](InitialEntries)
-
   def owner(entry: Int): Int = owners(entry)
 
-  def userKey(entry: Int): UK = userKeys(entry).asInstanceOf[UK]
+  def userKey(entry: Int): UK = slots(2 * entry).asInstanceOf[UK]
+
+  /** The value, null for a tombstone. */
+  def value(entry: Int): AnyRef = slots(2 * entry + 1)
+
+  def setValue(entry: Int, value: AnyRef): Unit = slots(2 * entry + 1) = value
 
   /** The entry after this one in its chain, or -1. */
   def next(entry: Int): Int = nexts(entry)
 
-  override def isUsed(entry: Int): Boolean = userKeys(entry) != null
+  override def isUsed(entry: Int): Boolean = slots(2 * entry) != null
 
   /** Finds the position of an entry, perhaps of a tombstone, or -1. */
   def find(owner: Int, userKey: UK): Int = {
@@ -56,7 +61,7 @@ private[heap] final class MapTable[UK](
   def insert(chain: MapChain, owner: Int, userKey: UK, value: AnyRef): Int = {
     val entry = allocate(MapTable.hash(owner, serializer.hash(userKey)))
     owners(entry) = owner
-    userKeys(entry) = userKey.asInstanceOf[AnyRef]
+    slots(2 * entry) = userKey.asInstanceOf[AnyRef]
     link(chain, entry, value)
     entry
   }
@@ -71,7 +76,7 @@ private[heap] final class MapTable[UK](
   def remove(chain: MapChain, entry: Int): Unit = {
     unlink(chain, entry)
     if (isCommitted(entry)) {
-      values(entry) = null
+      setValue(entry, null)
       if (timestamps != null) timestamps(entry) = Long.MaxValue
       touch(entry)
       chain.tombstones += 1
@@ -86,7 +91,7 @@ private[heap] final class MapTable[UK](
   }
 
   private def link(chain: MapChain, entry: Int, value: AnyRef): Unit = {
-    values(entry) = value
+    setValue(entry, value)
     nexts(entry) = -1
     previous(entry) = chain.tail
     if (chain.tail >= 0) nexts(chain.tail) = entry else chain.head = entry
@@ -103,21 +108,20 @@ private[heap] final class MapTable[UK](
 
   private def matches(entry: Int, owner: Int, userKey: UK): Boolean =
     owners(entry) == owner && {
-      val own = userKeys(entry)
+      val own = slots(2 * entry)
       (own eq userKey.asInstanceOf[AnyRef]) || serializer.equal(own.asInstanceOf[UK], userKey)
     }
 
   override protected def growColumns(capacity: Int): Unit = {
     owners = util.Arrays.copyOf(owners, capacity)
-    userKeys = util.Arrays.copyOf(userKeys, capacity)
-    values = util.Arrays.copyOf(values, capacity)
+    slots = util.Arrays.copyOf(slots, 2 * capacity)
     nexts = util.Arrays.copyOf(nexts, capacity)
     previous = util.Arrays.copyOf(previous, capacity)
   }
 
   override protected def clearColumns(entry: Int): Unit = {
-    userKeys(entry) = null
-    values(entry) = null
+    slots(2 * entry) = null
+    slots(2 * entry + 1) = null
   }
 }
 

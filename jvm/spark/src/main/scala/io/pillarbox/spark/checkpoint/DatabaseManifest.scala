@@ -27,6 +27,9 @@ private[pillarbox] final case class DatabaseManifest(
     small: Seq[(String, Array[Byte])]
 ) {
 
+  /** The size of the tables, which are all but a few kilobytes of the database. */
+  def bytes: Long = tables.map(_.bytes).sum
+
   def writeTo(stream: OutputStream): Unit = {
     val out = new DataOutputStream(stream)
     out.writeBoolean(timersInside)

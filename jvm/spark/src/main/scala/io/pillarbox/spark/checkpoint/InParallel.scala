@@ -4,7 +4,7 @@ import java.util.concurrent.{Callable, ExecutionException, Executors}
 
 import scala.jdk.CollectionConverters._
 
-/** Runs small reads of a checkpoint, several at a time, since each waits for a remote file system. */
+/** Runs reads or writes of a checkpoint, several at a time, since each waits for a remote file system. */
 private[pillarbox] object InParallel {
   private final val Readers = 16
 

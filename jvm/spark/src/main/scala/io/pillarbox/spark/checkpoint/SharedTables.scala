@@ -1,6 +1,7 @@
 package io.pillarbox.spark.checkpoint
 
 import java.io.InputStream
+import java.nio.ByteBuffer
 import java.nio.file.{Files, Path => LocalPath}
 import java.util.UUID
 import java.util.zip.{CRC32C, CheckedInputStream}
@@ -17,9 +18,16 @@ import org.apache.hadoop.fs.Path
 private[pillarbox] final class SharedTables(partition: Path, conf: Configuration) {
   private val folder = new StateFolder(new Path(partition, SharedTables.Folder), conf)
 
-  /** Copies a local file into the checkpoint. */
+  /** Brings a local file into the checkpoint: by a hard link on one file system, else by a copy. */
   def add(file: LocalPath, version: Long): SharedFile = {
     val name = s"$version-${UUID.randomUUID()}.sst"
+    if (folder.linkFrom(file, name)) {
+      val (bytes, checksum) = SharedTables.contentOf(file)
+      SharedFile(file.getFileName.toString, name, bytes, checksum)
+    } else copy(file, name)
+  }
+
+  private def copy(file: LocalPath, name: String): SharedFile = {
     val in = new CheckedInputStream(Files.newInputStream(file), new CRC32C)
     try {
       val bytes = folder.writeNamed(name)(out => in.transferTo(out): Unit)
@@ -28,14 +36,17 @@ private[pillarbox] final class SharedTables(partition: Path, conf: Configuration
   }
 
   /**
-   * Copies a file into a local folder.
+   * Brings a file into a local folder, by a hard link on one file system, else by a copy. All of it is read.
    *
    * @param source the snapshot that has it
    * @throws StateRestoreException if the file is missing or has changed
    */
   def fetch(file: SharedFile, into: LocalPath, source: String): Unit = {
-    val path = folder.pathOfNamed(file.shared)
-    folder.readNamed(file.shared, source)(in => copy(in, file, into.resolve(file.local), path))
+    val target = into.resolve(file.local)
+    if (folder.linkTo(file.shared, target)) {
+      val (bytes, checksum) = SharedTables.contentOf(target)
+      check(file, bytes, checksum)
+    } else folder.readNamed(file.shared, source)(in => copy(in, file, target))
   }
 
   /** Deletes old files outside `used`; those from `version` on may belong to an unfinished snapshot. */
@@ -49,22 +60,35 @@ private[pillarbox] final class SharedTables(partition: Path, conf: Configuration
     folder.deleteUnfinished(isOld)
   }
 
-  private def copy(in: InputStream, file: SharedFile, to: LocalPath, path: Path): Unit = {
+  private def copy(in: InputStream, file: SharedFile, to: LocalPath): Unit = {
     val checked = new CheckedInputStream(in, new CRC32C)
     val bytes = Files.copy(checked, to)
-    val checksum = checked.getChecksum.getValue.toInt
+    check(file, bytes, checked.getChecksum.getValue.toInt)
+  }
+
+  private def check(file: SharedFile, bytes: Long, checksum: Int): Unit =
     if (bytes != file.bytes || checksum != file.checksum)
       throw StateFileFormat.damaged(
-        path.toString,
+        folder.pathOfNamed(file.shared).toString,
         f"it has $bytes bytes with checksum $checksum%08x and should have ${file.bytes} with " +
           f"${file.checksum}%08x"
       )
-  }
 }
 
 private object SharedTables {
   final val Folder = "tables"
+  private final val BufferBytes = 1 << 18
   private val Name = """(\d+)-[0-9a-f-]+\.sst""".r
+
+  /** Returns the size of a local file and its CRC-32C. */
+  def contentOf(file: LocalPath): (Long, Int) = {
+    val in = Files.newByteChannel(file)
+    try {
+      val (buffer, checksum) = (ByteBuffer.allocateDirect(BufferBytes), new CRC32C)
+      while (in.read(buffer.clear()) >= 0) checksum.update(buffer.flip())
+      (in.position, checksum.getValue.toInt)
+    } finally in.close()
+  }
 
   /** Returns None for other files. */
   def versionOf(name: String): Option[Long] = name match {

@@ -85,12 +85,17 @@ private[pillarbox] object StateFileFormat {
     private val checked = new CheckedInputStream(new BufferedInputStream(in, ChunkSize), new CRC32C)
     private val data = new DataInputStream(checked)
     private var section: Section = _
+    private var before = 0L
+
+    /** The bytes of the parts so far. */
+    def bytes: Long = before + (if (section == null) 0L else section.bytes)
 
     val header: Header = readHeader(data, source)
 
     /** Returns the next part, and skips the rest of the one before. */
     def nextSection(): InputStream = orCut {
       if (section != null) section.skipRest()
+      before = bytes
       section = new Section(data, source)
       new BufferedInputStream(section, ChunkSize)
     }
@@ -152,6 +157,7 @@ private[pillarbox] object StateFileFormat {
   private final class Section(in: DataInputStream, source: String) extends InputStream {
     private var left = 0
     private var ended = false
+    var bytes = 0L
 
     override def read(): Int = {
       val one = new Array[Byte](1)
@@ -177,6 +183,7 @@ private[pillarbox] object StateFileFormat {
         left = in.readInt()
         ended = left == 0
         if (left < 0) throw damaged(source, s"it has a chunk of $left bytes")
+        bytes += left
       }
       left > 0
     }

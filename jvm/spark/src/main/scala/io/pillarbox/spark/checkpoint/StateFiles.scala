@@ -2,7 +2,7 @@ package io.pillarbox.spark.checkpoint
 
 import java.io.{BufferedOutputStream, FileNotFoundException, InputStream, OutputStream}
 import java.nio.file.StandardCopyOption.{ATOMIC_MOVE, REPLACE_EXISTING}
-import java.nio.file.{Files, NoSuchFileException, Path => LocalPath, Paths}
+import java.nio.file.{FileSystemException, Files, NoSuchFileException, Path => LocalPath, Paths}
 import java.util.UUID
 
 import scala.jdk.CollectionConverters._
@@ -36,6 +36,12 @@ private[pillarbox] trait StateFiles {
 
   /** Does nothing if there is no file. */
   def delete(name: String): Unit
+
+  /** Makes `file`, which is on the local disk and never changes, a file of this folder. False if it can't. */
+  def linkFrom(file: LocalPath, name: String): Boolean = false
+
+  /** Makes a file, which never changes, one on the local disk as well, by the name `to`. False if it can't. */
+  def linkTo(name: String, to: LocalPath): Boolean = false
 }
 
 private[pillarbox] object StateFiles {
@@ -187,6 +193,13 @@ private final class LocalStateFiles(folder: LocalPath) extends StateFiles {
         Files.newOutputStream(file)
     }
 
+  override def linkFrom(file: LocalPath, name: String): Boolean = {
+    Files.createDirectories(folder)
+    LocalStateFiles.link(folder.resolve(name), file)
+  }
+
+  override def linkTo(name: String, to: LocalPath): Boolean = LocalStateFiles.link(to, folder.resolve(name))
+
   override def delete(name: String): Unit = {
     Files.deleteIfExists(folder.resolve(name))
     Files.deleteIfExists(checksumOf(name)): Unit
@@ -198,4 +211,11 @@ private final class LocalStateFiles(folder: LocalPath) extends StateFiles {
 
 private object LocalStateFiles {
   private final val BufferBytes = 1 << 16
+
+  /** False between file systems, and where there are no hard links or this user may not make them. */
+  private def link(name: LocalPath, file: LocalPath): Boolean =
+    try {
+      Files.createLink(name, file)
+      true
+    } catch { case _: FileSystemException | _: UnsupportedOperationException => false }
 }

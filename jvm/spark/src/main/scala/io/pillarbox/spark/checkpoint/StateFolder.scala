@@ -1,6 +1,7 @@
 package io.pillarbox.spark.checkpoint
 
 import java.io.{FileNotFoundException, InputStream, OutputStream}
+import java.nio.file.{Path => LocalPath}
 
 import io.pillarbox.state.StateRestoreException
 import org.apache.hadoop.conf.Configuration
@@ -64,6 +65,12 @@ private[pillarbox] final class StateFolder(val path: Path, private[pillarbox] va
 
   private[pillarbox] def writeNamed(name: String)(content: OutputStream => Unit): Long =
     files.write(name)(content)
+
+  /** See [[StateFiles.linkFrom]]. */
+  private[pillarbox] def linkFrom(file: LocalPath, name: String): Boolean = files.linkFrom(file, name)
+
+  /** See [[StateFiles.linkTo]]. */
+  private[pillarbox] def linkTo(name: String, to: LocalPath): Boolean = files.linkTo(name, to)
 
   /** Does nothing if there is no file. */
   def delete(file: StateFile): Unit = deleteNamed(file.name)

@@ -146,6 +146,6 @@ private[journal] object JournalTable {
   private final val BytesOfTask = 64L << 20
   private final val CostOfOpening = 1L << 20
 
-  private def refuse(condition: String, parameters: (String, Any)*): Nothing =
+  private[journal] def refuse(condition: String, parameters: (String, Any)*): Nothing =
     throw new IllegalArgumentException(FailureReport.of(condition, "", parameters: _*).layout)
 }

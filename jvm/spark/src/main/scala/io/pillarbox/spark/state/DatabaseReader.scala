@@ -46,17 +46,22 @@ private[state] final class DatabaseReader(
       case Some(state) =>
         if (!manifest.timersInside)
           closingIfFails(state)(state.timers.restore(new ByteArrayInputStream(timers.toByteArray), source))
-        DatabaseReader.Opened(state, manifest.tables.map(table => table.local -> table).toMap, header)
+        DatabaseReader.Opened(
+          state,
+          manifest.tables.map(table => table.local -> table).toMap,
+          header,
+          manifest.bytes
+        )
       case None =>
         copy(database, timers.toByteArray, source, keeps)
-        DatabaseReader.Opened(target(), Map.empty, header)
+        DatabaseReader.Opened(target(), Map.empty, header, manifest.bytes)
     }
   }
 
   private def download(manifest: DatabaseManifest, source: String): LocalFolder = {
     val local = LocalFolders.create("rocksdb")
     closingIfFails(local) {
-      manifest.tables.foreach(tables.fetch(_, local.path, source))
+      InParallel(manifest.tables.map(table => () => tables.fetch(table, local.path, source)))
       manifest.small.foreach { case (name, content) => Files.write(local.path.resolve(name), content) }
     }
     local
@@ -105,10 +110,14 @@ private[state] final class DatabaseReader(
 
 private[state] object DatabaseReader {
 
-  /** @param tables the tables of the database that are in the checkpoint, by their local names */
+  /**
+   * @param tables the tables of the database that are in the checkpoint, by their local names
+   * @param bytes the size of the snapshot
+   */
   final case class Opened(
       state: PartitionState,
       tables: Map[String, SharedFile],
-      header: StateFileFormat.Header
+      header: StateFileFormat.Header,
+      bytes: Long
   )
 }

@@ -69,6 +69,29 @@ private[pillarbox] final class VersionedState(
   private val closed = new AtomicBoolean
   @volatile private var hide: () => Unit = () => ()
 
+  /** The size of the last snapshot, 0 before the first, and of the deltas since then. */
+  @volatile var snapshotBytes = 0L
+  @volatile var logBytes = 0L
+
+  /** Tells that one more delta was committed. */
+  private[state] def committed(bytes: Long): Unit = {
+    deltas += 1
+    logBytes += bytes
+  }
+
+  private[state] def snapshotTaken(bytes: Long): Unit = {
+    deltas = 0
+    logBytes = 0
+    snapshotBytes = bytes
+  }
+
+  /**
+   * True after `every` deltas, and once they are large: half as large as the last snapshot. Deltas take longer
+   * to read than as much of a snapshot.
+   */
+  private[state] def isSnapshotDue(every: Int): Boolean =
+    deltas >= every || logBytes >= math.max(VersionedState.LargeLog, snapshotBytes / 2)
+
   private[state] def reserve(): Boolean = inSnapshot.tryAcquire()
 
   private[state] def release(): Unit = inSnapshot.release()
@@ -88,4 +111,10 @@ private[pillarbox] final class VersionedState(
     hide()
     state.close()
   }
+}
+
+private object VersionedState {
+
+  /** The least size of deltas for which a snapshot is taken sooner: about a quarter of a second of reading. */
+  private final val LargeLog = 64L << 20
 }

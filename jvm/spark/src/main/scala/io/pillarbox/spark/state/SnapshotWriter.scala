@@ -17,6 +17,9 @@ import org.apache.spark.sql.pillarbox.LocalFolders
  */
 private[state] sealed abstract class SnapshotWriter(val version: StateVersion) {
 
+  /** The size of all that a restart reads of it. Before [[upload]]. */
+  def bytes: Long
+
   /** Writes the snapshot's file. Returns the tables of the database that are in the checkpoint then. */
   def upload(folder: StateFolder, tables: SharedTables): Map[String, SharedFile]
 
@@ -54,6 +57,8 @@ private[state] object SnapshotWriter {
 
   private final class Portable(version: StateVersion, local: LocalPath) extends SnapshotWriter(version) {
 
+    override def bytes: Long = Files.size(local.resolve(Whole))
+
     override def upload(folder: StateFolder, tables: SharedTables): Map[String, SharedFile] = {
       folder.write(file(StateFileKind.Snapshot))(Files.copy(local.resolve(Whole), _): Unit): Unit
       Map.empty
@@ -68,10 +73,12 @@ private[state] object SnapshotWriter {
       known: Map[String, SharedFile]
   ) extends SnapshotWriter(version) {
 
+    override def bytes: Long = filesOf(local.resolve(Database)).map(Files.size(_)).sum
+
     override def upload(folder: StateFolder, tables: SharedTables): Map[String, SharedFile] = {
       val (sorted, small) =
         filesOf(local.resolve(Database)).partition(_.getFileName.toString.endsWith(".sst"))
-      val shared = sorted.map(table => sharedOf(table, tables))
+      val shared = InParallel(sorted.map(table => () => sharedOf(table, tables)))
       val timers = local.resolve(Timers)
       val manifest = DatabaseManifest(!Files.exists(timers), shared, small.map(contentOf))
       folder.write(file(StateFileKind.Database)) { out =>

@@ -60,6 +60,8 @@ private[pillarbox] final class StateLoader(
     private var id = Option.empty[String]
     private var entries = Option.empty[Long]
     private var deltas = 0
+    private var snapshotBytes = 0L
+    private var logBytes = 0L
     private var tables = Map.empty[String, SharedFile]
 
     /** The full file that is being read. */
@@ -118,6 +120,7 @@ private[pillarbox] final class StateLoader(
       val opened = new DatabaseReader(folder, () => result, first).read(file, keeps)
       state = opened.state
       tables = opened.tables
+      snapshotBytes = opened.bytes
       opened.header
     }
 
@@ -145,14 +148,20 @@ private[pillarbox] final class StateLoader(
     private def restore(folder: StateFolder, file: StateFile, keeps: UnsafeRow => Boolean) =
       folder.read(file) { in =>
         val source = folder.pathOf(file).toString
-        StateFileFormat.read(in, source)(result.backend.restore(_, source, keeps))(
-          result.timers.restore(_, source, keeps)
-        )
+        val reader = new StateFileFormat.Reader(in, source)
+        reader.nextSection(result.backend.restore(_, source, keeps))
+        reader.nextSection(result.timers.restore(_, source, keeps))
+        reader.checkEnd()
+        if (file.kind.isFull) snapshotBytes = reader.bytes else logBytes += reader.bytes
+        reader.header
       }
 
     def versioned(number: Long): VersionedState = {
       entries.foreach(result.backend.assumeEntries)
-      new VersionedState(result, StateVersion(number, id), deltas, tables)
+      val loaded = new VersionedState(result, StateVersion(number, id), deltas, tables)
+      loaded.snapshotBytes = snapshotBytes
+      loaded.logBytes = logBytes
+      loaded
     }
 
     def close(): Unit = if (state != null) state.close()

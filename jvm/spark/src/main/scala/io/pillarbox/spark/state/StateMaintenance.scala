@@ -71,8 +71,9 @@ private[pillarbox] object StateMaintenance {
       var taken = Option.empty[(VersionedState, SnapshotWriter)]
       OpenStates.whileIdle(partition) { versioned =>
         versioned.state.takeOver()
-        taken = Some(versioned -> SnapshotWriter.take(versioned, local.path))
-        versioned.deltas = 0
+        val writer = SnapshotWriter.take(versioned, local.path)
+        taken = Some(versioned -> writer)
+        versioned.snapshotTaken(writer.bytes)
       }
       taken.foreach { case (versioned, writer) =>
         versioned.tables = upload(partition, settings, writer)

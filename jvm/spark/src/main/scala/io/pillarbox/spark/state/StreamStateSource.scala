@@ -67,7 +67,7 @@ private[pillarbox] final class StreamStateSource(
       }(versioned.state.timers.commit)
     }
     versioned.version = next
-    versioned.deltas += 1
+    versioned.committed(bytes)
     count("commitTimeMs", millisSince(start))
     count(StateTaskSpec.CommitBytes, bytes)
     published(summary)
@@ -105,7 +105,7 @@ private[pillarbox] final class StreamStateSource(
       task.metrics.get(metric).foreach(_.set(math.max(0L, due - now)))
 
   private def checkIn(): Unit = {
-    val takeSnapshot = versioned.deltas >= settings.snapshotEvery
+    val takeSnapshot = versioned.isSnapshotDue(settings.snapshotEvery)
     committed = true
     versioned.state.backend.clearCurrentKey()
     OpenStates.checkIn(partition, versioned)

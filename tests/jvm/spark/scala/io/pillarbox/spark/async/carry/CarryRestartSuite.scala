@@ -249,7 +249,9 @@ class CarryRestartSuite extends AnyFunSuite with KeyedFixture with Eventually {
     open <- OpenSlots.checkOut(partition)
   } if (open.hasNothing) open.slot.close() else OpenSlots.checkIn(partition, open)
 
-  test("a slot's folder is listed where it may hold a version that no open slot tells of; the rows are the same") {
+  test(
+    "a slot's folder is listed where it may hold a version that no open slot tells of; the rows are the same"
+  ) {
     for (actions <- Seq(1, 2)) withQuery(system = "flaky:") { query =>
       val lists = new ConcurrentLinkedQueue[String]
       Held.answeredBelow = 100
