@@ -18,9 +18,13 @@ private[pillarbox] final class LatencyCounts {
    * thread that writes.
    */
   def medianMicros: Long = {
-    val half = (counts.sum + 1) / 2
-    if (half == 0) Long.MaxValue
-    else startOf(counts.iterator.scanLeft(0L)(_ + _).drop(1).indexWhere(_ >= half) + 1)
+    var left = (counts.sum + 1) / 2
+    var bucket = -1
+    while (left > 0) {
+      bucket += 1
+      left -= counts(bucket)
+    }
+    if (bucket < 0) Long.MaxValue else startOf(bucket + 1)
   }
 
   /**

@@ -21,7 +21,7 @@ private final class EarlyFile(create: () => CancellableFSDataOutputStream) exten
 
   override def write(bytes: Array[Byte], from: Int, length: Int): Unit = target.write(bytes, from, length)
 
-  override def flush(): Unit = opened.flush()
+  override def flush(): Unit = (opened: OutputStream).flush()
 
   private def target: OutputStream =
     if (file == null && !created.isDone && waiting.size <= EarlyFile.MostWaiting) waiting else opened

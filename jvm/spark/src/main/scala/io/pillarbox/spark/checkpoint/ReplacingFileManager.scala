@@ -13,9 +13,10 @@ import org.apache.spark.sql.pillarbox.Spark41.{CheckpointFileManager, FileSystem
  */
 private final class ReplacingFileManager(path: Path, conf: Configuration)
     extends FileSystemBasedCheckpointFileManager(path, conf) {
+  private val system = path.getFileSystem(conf)
 
   override def renameTempFile(from: Path, to: Path, overwriteIfPossible: Boolean): Unit =
-    if (!overwriteIfPossible || !fs.rename(from, to)) replace(from, to, overwriteIfPossible)
+    if (!overwriteIfPossible || !system.rename(from, to)) replace(from, to, overwriteIfPossible)
 
   private def replace(from: Path, to: Path, overwriteIfPossible: Boolean): Unit = {
     super.renameTempFile(from, to, overwriteIfPossible)
