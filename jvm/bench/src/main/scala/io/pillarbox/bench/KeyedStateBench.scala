@@ -11,8 +11,8 @@ import org.openjdk.jmh.annotations._
  *
  * Ours commits after every iteration, as it does after a micro-batch on Spark. On the heap that is a separate
  * result (left-out), for a commit is a checkpoint there and Flink makes none, but what is noted for it
- * counts; in RocksDB it counts, for it writes what our cache held back. 100,000 values fit that cache of 8
- * MiB, a million don't. Maps and lists have ten elements, and a tenth of the keys.
+ * counts; in RocksDB it counts, for it writes what our cache held back. A million values fit that cache of 144
+ * MiB, ten million don't. Maps and lists have ten elements, and a tenth of the keys.
  */
 class KeyedStateBench extends PeerBench {
 

@@ -4,11 +4,13 @@ import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.{Files, Paths}
 
 import scala.jdk.CollectionConverters._
+import scala.util.Random
 
 import io.pillarbox.api.{Bytes, ScalaSerializers, Serializers}
 import io.pillarbox.state.TestState
 import io.pillarbox.state.rocksdb.cache.{CacheBudget, WriteBackCache}
-import io.pillarbox.state.rocksdb.store.RocksDBMemory
+import io.pillarbox.state.rocksdb.store.{RocksDBConfig, RocksDBMemory, RocksDBStore}
+import org.rocksdb.{ColumnFamilyHandle, RocksDB}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** What many databases in one process take, as with Spark's default of 200 partitions. */
@@ -28,6 +30,44 @@ class RocksDBMemorySuite extends AnyFunSuite with RocksDBFixture {
         assert((openFiles - filesBefore) / Databases <= 10)
       } finally memory.close()
     } finally backends.foreach(_.close())
+  }
+
+  test("a database beyond its memory has partitioned tables once it is opened again, and reads all others") {
+    val folder = newDirectory()
+    def withStore(body: (RocksDBStore, ColumnFamilyHandle) => Unit): Unit = {
+      val store = new RocksDBStore(RocksDBConfig(folder, memoryLimit = 1L << 20))
+      try body(store, store.columnFamily("many"))
+      finally store.close()
+    }
+    withStore { (store, family) =>
+      assert(!store.isPartitioned && !store.hasOutgrown)
+      put(store, family, 0 until 6000)
+      assert(store.hasOutgrown)
+    }
+    withStore { (store, family) =>
+      assert(store.isPartitioned && !store.hasOutgrown)
+      put(store, family, 3000 until 9000)
+      val found = new Array[Byte](1000)
+      (0 until 9000).foreach(i => assert(store.get(family, keyOf(i), 8, found) == found.length, i))
+      assert(store.get(family, keyOf(9000), 8, found) == RocksDB.NOT_FOUND)
+    }
+  }
+
+  private def keyOf(number: Int): Array[Byte] = {
+    val key = new Array[Byte](8)
+    Bytes.putLong(key, 0, number.toLong)
+    key
+  }
+
+  /** Values that don't compress, in files. */
+  private def put(store: RocksDBStore, family: ColumnFamilyHandle, numbers: Range): Unit = {
+    val (random, value) = (new Random(3), new Array[Byte](1000))
+    numbers.foreach { number =>
+      random.nextBytes(value)
+      store.batch.put(family.getID, keyOf(number), 0, 8, value, 0, value.length)
+    }
+    store.batch.write()
+    store.flush()
   }
 
   test("a cache with more than its share of the budget is full once another one gets nothing") {

@@ -3,6 +3,7 @@ package io.pillarbox.spark.state
 import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.EventClock
 import io.pillarbox.spark.checkpoint.DueTimes
+import io.pillarbox.state.rocksdb.RocksDBKeyedStateBackend
 import io.pillarbox.state.{KeyedStateBackend, StateClock}
 import io.pillarbox.timer._
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
@@ -34,6 +35,12 @@ private[pillarbox] final class PartitionState(
 
   /** True once the function of this query was opened on it, and its states were checked. */
   var isClaimed = false
+
+  /** True if the state should be opened again, as its database has outgrown its options. Any thread. */
+  def hasOutgrown: Boolean = backend match {
+    case rocksdb: RocksDBKeyedStateBackend[_] => rocksdb.store.hasOutgrown
+    case _ => false
+  }
 
   /** Makes the calling thread the owner. */
   def takeOver(): Unit = backend.takeOwnership()

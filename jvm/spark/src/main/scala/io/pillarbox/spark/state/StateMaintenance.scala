@@ -64,7 +64,10 @@ private[pillarbox] object StateMaintenance {
       try if (partition.isActive) pool.keep(partition) else pool.unload(partition)
       catch { case NonFatal(e) => log.warn(s"Could not unload $partition", e) }
 
-  /** State is reserved only while it is copied to the local disk; the upload comes after. */
+  /**
+   * State is reserved only while it is copied to the local disk; the upload comes after. The next micro-batch
+   * opens a database that has outgrown its options from that snapshot.
+   */
   private def snapshot(partition: StatePartition, settings: StateSettings): Unit = {
     val local = LocalFolders.create("snapshot")
     try {
@@ -77,6 +80,7 @@ private[pillarbox] object StateMaintenance {
       }
       taken.foreach { case (versioned, writer) =>
         versioned.tables = upload(partition, settings, writer)
+        if (versioned.state.hasOutgrown) OpenStates.unload(partition)
       }
     } finally local.close()
   }

@@ -19,13 +19,9 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
 
   private var index = new Array[Long](1024)
   private var shift = 22
-  private var columns = new Array[Int](512)
-  private var keyAt = new Array[Int](512)
-  private var keyLengths = new Array[Int](512)
-  private var valueAt = new Array[Int](512)
-  private var valueLengths = new Array[Int](512)
-  private var valueRoom = new Array[Int](512)
-  private var flags = new Array[Byte](512)
+
+  /** What is known of an entry beside each other: a look at a large cache is a miss of the processor's caches. */
+  private var fields = new Array[Int](512 * Fields)
   private val arena = new OutputView(16 << 10)
   private var limit = ownLimit
   shared.join()
@@ -41,18 +37,18 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
 
   def bytes: Array[Byte] = arena.array
 
-  def column(entry: Int): Int = columns(entry)
+  def column(entry: Int): Int = fields(entry * Fields + Marks) >> FlagBits
 
-  def keyOffset(entry: Int): Int = keyAt(entry)
+  def keyOffset(entry: Int): Int = fields(entry * Fields + KeyAt)
 
-  def keyLength(entry: Int): Int = keyLengths(entry)
+  def keyLength(entry: Int): Int = fields(entry * Fields + KeyLength)
 
-  def valueOffset(entry: Int): Int = valueAt(entry)
+  def valueOffset(entry: Int): Int = fields(entry * Fields + ValueAt)
 
   /** The length of the value; [[Absent]] if it is known that there is none. */
-  def valueLength(entry: Int): Int = valueLengths(entry)
+  def valueLength(entry: Int): Int = fields(entry * Fields + ValueLength)
 
-  def has(entry: Int, flag: Int): Boolean = (flags(entry) & flag) != 0
+  def has(entry: Int, flag: Int): Boolean = (fields(entry * Fields + Marks) & flag) != 0
 
   def isUnwritten(entry: Int): Boolean = has(entry, Unwritten)
 
@@ -64,9 +60,9 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
   /** True if the value is only the end of one, to be added to the database's. */
   def isPartial(entry: Int): Boolean = has(entry, Partial)
 
-  def mark(entry: Int, flag: Int): Unit = flags(entry) = (flags(entry) | flag).toByte
+  def mark(entry: Int, flag: Int): Unit = fields(entry * Fields + Marks) |= flag
 
-  def unmark(entry: Int, flag: Int): Unit = flags(entry) = (flags(entry) & ~flag).toByte
+  def unmark(entry: Int, flag: Int): Unit = fields(entry * Fields + Marks) &= ~flag
 
   /** Finds the entry of this key, or -1. */
   def find(column: Int, key: Array[Byte], keyLength: Int): Int = {
@@ -94,8 +90,8 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
     compareKey(entry, from) >= 0 && compareKey(entry, until) < 0
 
   private def compareKey(entry: Int, other: Array[Byte]): Int = {
-    val at = keyAt(entry)
-    util.Arrays.compareUnsigned(arena.array, at, at + keyLengths(entry), other, 0, other.length)
+    val at = keyOffset(entry)
+    util.Arrays.compareUnsigned(arena.array, at, at + keyLength(entry), other, 0, other.length)
   }
 
   /** True if this is the entry of the key; any number is allowed. */
@@ -104,16 +100,16 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
 
   /** Adds a key that [[find]] did not find. Its value is absent, its flags are unset. */
   def add(column: Int, key: Array[Byte], keyLength: Int): Int = {
-    if (size == columns.length) enlarge()
+    if ((size + 1) * Fields > fields.length) fields = util.Arrays.copyOf(fields, fields.length * 2)
     val entry = size
     size += 1
-    columns(entry) = column
-    keyAt(entry) = arena.length
-    keyLengths(entry) = keyLength
+    val at = entry * Fields
+    fields(at + Marks) = column << FlagBits
+    fields(at + KeyAt) = arena.length
+    fields(at + KeyLength) = keyLength
+    fields(at + ValueLength) = Absent
+    fields(at + ValueRoom) = 0
     arena.writeBytes(key, 0, keyLength)
-    valueLengths(entry) = Absent
-    valueRoom(entry) = 0
-    flags(entry) = 0
     if (size * 2 > index.length) enlargeIndex() else enter(index, hashOf(column, key, keyLength), entry)
     entry
   }
@@ -121,44 +117,50 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
   /** Sets the value, in place if there is room. */
   def setValue(entry: Int, value: Array[Byte], length: Int): Unit = {
     if (length > valueRoom(entry)) {
-      valueAt(entry) = arena.length
-      valueRoom(entry) = length
+      placeValue(entry, arena.length, length)
       arena.writeBytes(value, 0, length)
-    } else System.arraycopy(value, 0, arena.array, valueAt(entry), length)
-    valueLengths(entry) = length
+    } else System.arraycopy(value, 0, arena.array, valueOffset(entry), length)
+    setLength(entry, length)
   }
 
   /** Adds to the end of the value. */
   def append(entry: Int, bytes: Array[Byte], length: Int): Unit = {
-    val old = valueLengths(entry)
+    val old = valueLength(entry)
     if (old + length > valueRoom(entry)) makeRoom(entry, 2 * (old + length))
-    System.arraycopy(bytes, 0, arena.array, valueAt(entry) + old, length)
-    valueLengths(entry) = old + length
+    System.arraycopy(bytes, 0, arena.array, valueOffset(entry) + old, length)
+    setLength(entry, old + length)
   }
 
   /** Adds before the value. */
   def prepend(entry: Int, bytes: Array[Byte], length: Int): Unit = {
-    val own = valueLengths(entry)
+    val own = valueLength(entry)
     val at = arena.length
     arena.reserve(length + own)
     arena.writeBytes(bytes, 0, length)
-    arena.writeBytes(arena.array, valueAt(entry), own)
-    valueAt(entry) = at
-    valueRoom(entry) = length + own
-    valueLengths(entry) = length + own
+    arena.writeBytes(arena.array, valueOffset(entry), own)
+    placeValue(entry, at, length + own)
+    setLength(entry, length + own)
   }
 
   /** Moves the value to a place with room. */
   private def makeRoom(entry: Int, room: Int): Unit = {
     val at = arena.length
     arena.reserve(room)
-    arena.writeBytes(arena.array, valueAt(entry), valueLengths(entry))
-    arena.skip(room - valueLengths(entry))
-    valueAt(entry) = at
-    valueRoom(entry) = room
+    arena.writeBytes(arena.array, valueOffset(entry), valueLength(entry))
+    arena.skip(room - valueLength(entry))
+    placeValue(entry, at, room)
   }
 
-  def setAbsent(entry: Int): Unit = valueLengths(entry) = Absent
+  def setAbsent(entry: Int): Unit = setLength(entry, Absent)
+
+  private def valueRoom(entry: Int): Int = fields(entry * Fields + ValueRoom)
+
+  private def setLength(entry: Int, length: Int): Unit = fields(entry * Fields + ValueLength) = length
+
+  private def placeValue(entry: Int, at: Int, room: Int): Unit = {
+    fields(entry * Fields + ValueAt) = at
+    fields(entry * Fields + ValueRoom) = room
+  }
 
   def clear(): Unit = {
     if (limit > ownLimit) shrink() else util.Arrays.fill(index, 0L)
@@ -186,9 +188,11 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
     limit = ownLimit
   }
 
-  private def matches(entry: Int, column: Int, key: Array[Byte], keyLength: Int): Boolean =
-    columns(entry) == column && keyLengths(entry) == keyLength &&
-      util.Arrays.equals(arena.array, keyAt(entry), keyAt(entry) + keyLength, key, 0, keyLength)
+  private def matches(entry: Int, column: Int, key: Array[Byte], length: Int): Boolean = {
+    val at = keyOffset(entry)
+    this.column(entry) == column && keyLength(entry) == length &&
+    util.Arrays.equals(arena.array, at, at + length, key, 0, length)
+  }
 
   private def hashOf(column: Int, key: Array[Byte], keyLength: Int): Int =
     Bytes.hash(key, 0, keyLength) + column * 0x85ebca6b
@@ -205,29 +209,17 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
     shift -= 1
     var entry = 0
     while (entry < size) {
-      val hash = Bytes.hash(arena.array, keyAt(entry), keyLengths(entry)) + columns(entry) * 0x85ebca6b
+      val hash = Bytes.hash(arena.array, keyOffset(entry), keyLength(entry)) + column(entry) * 0x85ebca6b
       enter(larger, hash, entry)
       entry += 1
     }
     index = larger
   }
 
-  private def enlarge(): Unit = resize(size * 2)
-
   private def shrink(): Unit = {
     index = new Array[Long](1024)
     shift = 22
-    resize(512)
-  }
-
-  private def resize(capacity: Int): Unit = {
-    columns = util.Arrays.copyOf(columns, capacity)
-    keyAt = util.Arrays.copyOf(keyAt, capacity)
-    keyLengths = util.Arrays.copyOf(keyLengths, capacity)
-    valueAt = util.Arrays.copyOf(valueAt, capacity)
-    valueLengths = util.Arrays.copyOf(valueLengths, capacity)
-    valueRoom = util.Arrays.copyOf(valueRoom, capacity)
-    flags = util.Arrays.copyOf(flags, capacity)
+    fields = new Array[Int](512 * Fields)
   }
 }
 
@@ -243,8 +235,18 @@ private[rocksdb] object WriteBackCache {
   final val Known = 4
   final val Partial = 8
 
-  /** The bytes of an entry beside key and value: columns and index. */
-  private final val EntryBytes = 41
+  /** The fields of an entry: the column's number with the flags, then places and lengths in the arena. */
+  private final val Marks = 0
+  private final val KeyAt = 1
+  private final val KeyLength = 2
+  private final val ValueAt = 3
+  private final val ValueLength = 4
+  private final val ValueRoom = 5
+  private final val Fields = 6
+  private final val FlagBits = 4
+
+  /** The bytes of an entry beside key and value: fields and index. */
+  private final val EntryBytes = 40
 
   /** The limit of one cache, whose bytes are in one array. */
   private final val MaxLimit = 768 << 20

@@ -30,6 +30,9 @@ private[pillarbox] final class RocksDBMemory private (val limit: Long, writeBuff
   def writeBufferBytes: Long =
     math.min(RocksDBMemory.LargestBuffer, math.max(RocksDBMemory.LeastBuffer, writeBuffers / users))
 
+  /** The part of a database that is opened now, if all have as much. */
+  def share: Long = limit / math.max(1, users)
+
   /** The bytes in use, write buffers included. */
   def usage: Long = lru.getUsage
 

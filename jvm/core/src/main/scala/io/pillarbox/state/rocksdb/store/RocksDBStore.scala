@@ -19,15 +19,26 @@ import org.rocksdb._
 private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoCloseable {
   private val memory = RocksDBMemory.acquire(config.memoryLimit)
   private val natives = mutable.ArrayBuffer.empty[AutoCloseable]
+
+  /**
+   * True if new tables have their indexes and filters in parts, so that a lookup keeps no more than its own
+   * in a small cache. It takes a third longer than one in a whole index, which must stay in the cache.
+   */
+  val isPartitioned: Boolean =
+    try tableBytes() > memory.share
+    catch {
+      case e: Throwable =>
+        memory.close()
+        throw e
+    }
   private val tableConfig = new BlockBasedTableConfig()
     .setBlockCache(memory.cache)
     .setCacheIndexAndFilterBlocks(true)
     .setPinL0FilterAndIndexBlocksInCache(true)
     .setFilterPolicy(own(new BloomFilter(10, false)))
-    // Partitioned, so that a lookup keeps its part of a large file's filter in a small cache.
-    .setIndexType(IndexType.kTwoLevelIndexSearch)
-    .setPartitionFilters(true)
-    .setPinTopLevelIndexAndFilter(true)
+    .setIndexType(if (isPartitioned) IndexType.kTwoLevelIndexSearch else IndexType.kBinarySearch)
+    .setPartitionFilters(isPartitioned)
+    .setPinTopLevelIndexAndFilter(isPartitioned)
     .setDataBlockIndexType(DataBlockIndexType.kDataBlockBinaryAndHash)
 
   /** Joins values by appending, with nothing between them. */
@@ -186,6 +197,10 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
     finally checkpoint.close()
   }
 
+  /** True if the tables are so large that they should be partitioned, as by the next opening. Any thread. */
+  def hasOutgrown: Boolean =
+    !isPartitioned && property("rocksdb.total-sst-files-size") > RocksDBStore.Outgrown * memory.share
+
   /** The sum of a numeric property over the column families, 0 once closed. Any thread. */
   def property(name: String): Long = families.synchronized {
     if (isOpen) families.keys.iterator.map(db.getLongProperty(_, name)).sum else 0L
@@ -233,6 +248,15 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
     }
 
   private def path = config.directory.toString
+
+  /** The size of the tables that are there before it is opened. */
+  private def tableBytes(): Long =
+    if (!Files.exists(config.directory)) 0L
+    else {
+      val files = Files.list(config.directory)
+      try files.filter(_.toString.endsWith(".sst")).mapToLong(Files.size(_)).sum
+      finally files.close()
+    }
 
   /** Lists the column families, the default one first. */
   private def listFamilies(): Seq[Array[Byte]] = {
@@ -303,6 +327,12 @@ private object RocksDBStore {
 
   /** A page of a scan ends after this many bytes. */
   final val PageBytes = 1 << 20
+
+  /**
+   * Whole indexes and filters of tables are up to a twelfth of these: of so many times a share of the memory,
+   * they are a third of it.
+   */
+  final val Outgrown = 4L
 
   /** The least size of a write buffer with a filter. */
   final val FilteredBytes: Long = 8L << 20
