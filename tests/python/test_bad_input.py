@@ -67,6 +67,7 @@ def apply(df, function=f, **options):
         ({"journal": True, "call_key": "id"}, "JOURNAL_WITHOUT_NAME"),
         ({"attempt_timeout": "5s"}, 'Meant is timeout=pb.Timeout("30s", attempt="5s").'),
         ({"max_concurrency": 5}, "Meant is limit=pb.Limit(concurrency=...)."),
+        ({"hours": 3}, "no option hours. It has df, function, returns, "),
         ({"ordred": True}, "no option ordred. The nearest that it has is ordered."),
         ({"inputs": []}, "inputs"),
         ({"inputs": [1]}, "inputs"),
@@ -198,6 +199,10 @@ def test_a_wrong_number_of_parameters_is_refused(df):
         apply(df, f, resource=threading.Lock)
     with pytest.raises(pb.InvalidFunction, match=r"with_resource\(row\)"):
         apply(df, with_resource)
+    with pytest.raises(
+        pb.InvalidFunction, match=r"NOT_CALLABLE.*but it is with_resource\(row, res"
+    ):
+        apply(df, f, resource=with_resource)
 
 
 def test_a_function_that_cannot_be_pickled_is_refused_at_once_on_every_engine(df, engine):

@@ -36,8 +36,8 @@ from pillarbox.retry import retry_after_s
         ({"max_attempts": 3, "jitter": 1.5}, "retry.jitter"),
         ({"max_attempts": 3, "jitter": -0.1}, "retry.jitter"),
         (
-            {"max_attempts": 3, "backoff": "1m", "max_backoff": "30s"},
-            "retry.max_backoff",
+            {"max_attempts": 3, "backoff": "1m"},
+            "it is '30s'. Pass retry.max_backoff='1m'.",
         ),
         ({"max_attempts": 3, "on": "ValueError"}, "retry.on"),
         ({"max_attempts": 3, "on": int}, "retry.on"),

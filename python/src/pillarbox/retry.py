@@ -176,7 +176,8 @@ class Retry:
         check_between("retry.jitter", self.jitter, 0, 1)
         backoff = milliseconds(self.backoff, "retry.backoff")
         fits = milliseconds(self.max_backoff, "retry.max_backoff") >= backoff
-        check(fits, "retry.max_backoff", "at least retry.backoff", self.max_backoff, '"30s"')
+        example = repr(self.backoff)
+        check(fits, "retry.max_backoff", "at least retry.backoff", self.max_backoff, example)
         check(
             _is_retry_on(self.on),
             "retry.on",

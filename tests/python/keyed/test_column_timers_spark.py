@@ -119,3 +119,54 @@ def test_a_new_query_starts_with_states_and_timers_of_another(
         ("c", 19, 8),
         ("c", 21, 9),
     ]
+
+
+class Declares(pb.ArrowKeyedProcessFunction):
+    """Declares one column, a timer of a time domain or a state."""
+
+    def __init__(self, domain: str | None) -> None:
+        self.domain = domain
+
+    def open(self, ctx: Any) -> None:
+        if self.domain is None:
+            ctx.value_state("due", "bigint")
+        else:
+            ctx.timer("due", time_domain=self.domain)
+
+    def process(self, batch: Any, state: Any, ctx: Any) -> Any:
+        state["due"] = pb.columns.group_last(batch["v"], state.index)
+
+    def on_timers(self, batch: Any, state: Any, ctx: Any) -> None:
+        return None
+
+
+def declaring(domain: str | None) -> Any:
+    def query(df: DataFrame) -> DataFrame:
+        timed = df.withColumn("ts", F.timestamp_millis("t")).withWatermark("ts", "5 milliseconds")
+        return timed.transform(
+            pb.process_keyed_arrow, Declares(domain), by="k", returns=RETURNS, name="timers"
+        )
+
+    return query
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "was", "now"),
+    [
+        ("event_time", "processing_time", "a timer in event time", "a timer in processing time"),
+        (None, "event_time", "a state", "a timer in event time"),
+        ("processing_time", None, "a timer in processing time", "a state"),
+    ],
+)
+def test_a_timer_stays_one_and_in_its_domain(
+    spark: SparkSession, tmp_path: Path, first: Any, second: Any, was: str, now: str
+) -> None:
+    """Its owner has the timers that are set, which another declaration would not fire."""
+    stream = Stream(spark, tmp_path, SCHEMA, declaring(first))
+    stream.add(("a", 1, 1 << 60)).run()
+    stream.add(("a", 2, 1 << 60))
+    with pytest.raises(
+        Exception, match=f"STATE_SCHEMA_INCOMPATIBLE.*it was {was}, it is now {now}"
+    ):
+        stream.run(declaring(second))
+    assert stream.run(declaring(first)) == []

@@ -216,6 +216,21 @@ def test_beside_operators_of_spark_another_number_is_refused(query: Query) -> No
     assert len(query.run(beside_spark)) > len(first)
 
 
+def beside_a_table(rows: DataFrame) -> DataFrame:
+    """Joins a table, which keeps no state."""
+    known = rows.sparkSession.createDataFrame([(k,) for k in "abcdefgh"], "k string")
+    return counted(rows.join(known, "k"))
+
+
+def test_beside_a_join_with_a_table_the_number_changes(query: Query) -> None:
+    query.add(0)
+    first = query.run(beside_a_table)
+    query.add(1)
+    query.spark.conf.set(PARTITIONS, "3")
+    assert len(query.run(beside_a_table)) > len(first)
+    assert note_of(query.operator)["partitions"] == 3
+
+
 def test_timers_that_are_due_wake_a_query_with_other_partitions(
     spark: SparkSession, tmp_path: Path
 ) -> None:

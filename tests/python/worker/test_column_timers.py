@@ -172,3 +172,23 @@ def test_a_declared_timer_needs_on_timers_and_the_column_form(both):
     assert "no method on_timers, but a on_timer" in body["text"]
     _, body = both[1].start_keyed(Row())
     assert body["condition"] == "TIMER_OF_COLUMNS"
+
+
+class Written(Both):
+    """Writes a state in process, and reads it in on_timers only."""
+
+    def open(self, ctx):
+        ctx.value_state("last", "bigint")
+        ctx.timer("at")
+
+    def process(self, batch, state, ctx):
+        state["last"] = state["at"] = pb.columns.group_last(batch["v"], state.index)
+
+    def on_timers(self, batch, state, ctx):
+        return {"k": batch["k"], "at": ctx.timestamps, "n": state["last"]}
+
+
+def test_in_a_batch_a_state_that_was_only_written_is_read_when_timers_fire(one):
+    store = Store(one.start_keyed(Written(), form="arrow", inputs=INPUTS, returns=RETURNS))
+    events = [(0, key, 0, (key, v)) for key, v in (("a", 4), ("b", 7), ("a", 5))]
+    assert sorted(store.run(events, flags=BATCH, ended=2)) == [("a", 5, 5), ("b", 7, 7)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from .._base.functions import (
     is_async,
     name_of,
     pickled,
+    takes,
     unpickled,
 )
 from ..errors import error, shown
@@ -121,4 +123,6 @@ def check_resource(resource: object) -> None:
         return
     if not callable(resource):
         raise error("RESOURCE_NOT_CALLABLE", value=shown(resource))
-    check_parameters(resource, (), name_of(resource))
+    if not takes(resource, 0):
+        signature = f"{name_of(resource)}{inspect.signature(resource)}"
+        raise error("RESOURCE_NOT_CALLABLE", value=signature)

@@ -14,12 +14,14 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
 
 
 @functools.lru_cache(4096)
-def is_nearly(name: str, meant: str) -> bool:
+def is_nearly(name: str, meant: str, allowed: int | None = None) -> bool:
     """Return True if ``name`` is ``meant`` in another case or with a typing error.
 
-    One letter may differ; two in a name of six letters or more, none in one of two or less.
+    One letter may differ; two in a name of six letters or more, none in one of two or less; or as
+    many as are ``allowed``.
     """
-    allowed = 2 if len(meant) >= _TWO_LETTERS_FROM else len(meant) > 2
+    if allowed is None:
+        allowed = 2 if len(meant) >= _TWO_LETTERS_FROM else len(meant) > 2
     if abs(len(name) - len(meant)) > allowed:
         return False
     return _distance(name.lower(), meant.lower()) <= allowed

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ..errors import error
-from .names import nearest
+from .names import is_nearly, nearest
 from .words import WORDS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -41,7 +41,9 @@ def unknown(made: Any, option: str, names: list[str]) -> Exception:
     """Return the error for an ``option`` that ``made``, which takes those of ``names``, has not."""
     meant = WORDS.get(made.__name__, {}).get(option)
     if meant is None:
-        meant = f"The nearest that it has is {nearest(option, names)}."
+        near = nearest(option, names)
+        is_near = near is not None and is_nearly(option, near, len(near) // 2)
+        meant = f"The nearest that it has is {near}." if is_near else f"It has {', '.join(names)}."
     where = "pb.testing" if "testing" in made.__module__.split(".") else "pb"
     function = f"{where}.{made.__name__}"
     return error("UNKNOWN_OPTION", function=function, option=option, meant=meant)

@@ -129,7 +129,7 @@ _UDF = _words(
         "Rows keep their order, as in Spark's UDFs; pb.async_io has ordered=False.": "ordered",
         "A function of values has none; pb.async_io has it.": (
             "by key keys key_by partition_by group_by groupBy on explode carry_over max_lag "
-            "max_carried slots per_key ordered_wait"
+            "max_carried slots per_key ordered_wait call_column"
         ),
         "Use asNondeterministic() of what it makes.": "deterministic",
         "There is none: results travel as Arrow anyway.": "useArrow use_arrow",

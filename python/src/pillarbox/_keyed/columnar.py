@@ -114,7 +114,9 @@ class StateColumn:
         """Return the state of the keys at ``positions``, to be given back to ``merge``."""
 
         def load() -> tuple[pa.Array, Any]:
-            return self._loaded().take(pa.array(positions)), self._stamps[positions]
+            values, stamps = self._loaded().take(pa.array(positions)), self._stamps
+            # Without TTL a column that was only written has no stamps.
+            return values, np.zeros(len(positions)) if stamps is None else stamps[positions]
 
         return StateColumn(self._declaration, self._converter, load, clock, latest, keys)
 

@@ -27,15 +27,12 @@ class Declaration:
     fold: Any = None
     time_domain: str | None = None
 
-    def told(self) -> dict[str, Any]:
-        """Return what makes two declarations one."""
-        return {**self.to_spec(), "time_domain": self.time_domain}
-
     def to_spec(self) -> dict[str, Any]:
         """Return JSON-able values for the operator in the JVM."""
         return {
             "name": self.name,
             "kind": self.kind,
+            "time_domain": self.time_domain,
             "type": self.type.wire_type.json(),
             "plain": self.type.is_plain,
             "key_type": None if self.key_type is None else self.key_type.wire_type.json(),

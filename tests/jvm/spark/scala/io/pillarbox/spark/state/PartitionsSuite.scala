@@ -103,6 +103,20 @@ class PartitionsSuite extends AnyFunSuite with LocalSpark {
     }
   }
 
+  test("a clean-up of a run that has ended leaves what a later one with more partitions wrote") {
+    withSnapshots(4, Heap) { operator =>
+      operator.start(2, Heap)
+      (1 to 3).foreach(i => operator.commit(Seq(7L -> Some(i.toLong))))
+      operator.snapshotAll()
+      val late = operator.tidyOfNow(oldest = 5)
+      operator.start(4, Heap)
+      operator.commit((0L until 30L).map(key => key -> Some(key + 1)))
+      assert(late())
+      operator.reload(Heap)
+      operator.check()
+    }
+  }
+
   test("a partition's own clean-up leaves the files that other partitions need") {
     withSnapshots(2, RocksDB) { operator =>
       operator.start(4, RocksDB)
@@ -197,9 +211,14 @@ object PartitionsSuite {
 
     def snapshotAll(): Unit = parts.indices.foreach(snapshot)
 
-    def tidy(oldest: Long): Boolean =
-      new EarlierFiles(new HadoopPath(folder.toUri), layout, new Configuration)
-        .deleteBefore(oldest, parts(_)._2.version)
+    def tidy(oldest: Long): Boolean = tidyOfNow(oldest)()
+
+    /** The clean-up that this version queues, which may run when there are later ones. */
+    def tidyOfNow(oldest: Long): () => Boolean = {
+      val files = new EarlierFiles(new HadoopPath(folder.toUri), layout, new Configuration)
+      val (until, current) = (version, parts.map(_._2.version))
+      () => files.deleteBefore(oldest, until, current)
+    }
 
     def files: Seq[(Int, StateFile)] = for {
       number <- 0 until 10

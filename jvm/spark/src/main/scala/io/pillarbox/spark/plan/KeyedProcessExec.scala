@@ -188,7 +188,7 @@ private[pillarbox] final case class KeyedProcessExec(
       val (known, path, oldest) = (ledger, folder, version - settings.versionsToRetain)
       val files = new EarlierFiles(path, commits.layout, SparkAdapter.hadoopConf(session))
       StateMaintenance.later(s"delete the files of earlier partitions in $path") {
-        known.isTidy = files.deleteBefore(oldest, commits.baseOf(_).version)
+        known.isTidy = files.deleteBefore(oldest, version, commits.baseOf(_).version)
       }
     }
   }

@@ -89,10 +89,11 @@ private[plan] object StreamHooks extends QueryHooks {
   }
 
   private def isStateful(node: LogicalPlan): Boolean = node match {
-    case _: Aggregate | _: Deduplicate | _: DeduplicateWithinWatermark | _: Distinct | _: Join |
-        _: KeyedProcess | _: FlatMapGroupsWithState | _: FlatMapGroupsInPandasWithState |
-        _: TransformWithState | _: GlobalLimit =>
+    case _: Aggregate | _: Deduplicate | _: DeduplicateWithinWatermark | _: Distinct | _: KeyedProcess |
+        _: FlatMapGroupsWithState | _: FlatMapGroupsInPandasWithState | _: TransformWithState |
+        _: GlobalLimit =>
       node.isStreaming
+    case join: Join => join.children.forall(_.isStreaming)
     case _ => Spark41.isPythonWithState(node) && node.isStreaming
   }
 

@@ -19,7 +19,7 @@ private[pillarbox] object StoredType {
 
   /** Returns the same, or None for an unknown serializer. */
   def known(written: SerializerSnapshot): Option[StoredType] = written.id match {
-    case UnsafeRowSerializer.Id => Some(row(UnsafeRowSerializer.schemaOf(written)))
+    case id if UnsafeRowSerializer.isRow(id) => Some(row(UnsafeRowSerializer.schemaOf(written)))
     case "long" => Some(StoredType(LongType, _.readLong()))
     case "int" => Some(StoredType(IntegerType, _.readInt()))
     case "double" => Some(StoredType(DoubleType, _.readDouble()))

@@ -11,8 +11,13 @@ import org.apache.spark.unsafe.Platform
  *
  * The bytes are in the machine's byte order, as everywhere in Spark. A value that was read shares no bytes
  * with the store. Rows written with an older schema are read where [[RowEvolution]] allows it.
+ *
+ * @param id what the rows are kept for: `Id`, or a `timerId`
  */
-private[pillarbox] final class UnsafeRowSerializer(val schema: StructType) extends TypeSerializer[UnsafeRow] {
+private[pillarbox] final class UnsafeRowSerializer(
+    val schema: StructType,
+    id: String = UnsafeRowSerializer.Id
+) extends TypeSerializer[UnsafeRow] {
   private val numFields = schema.length
 
   override def serialize(row: UnsafeRow, out: OutputView): Unit = {
@@ -34,19 +39,34 @@ private[pillarbox] final class UnsafeRowSerializer(val schema: StructType) exten
 
   override def equal(left: UnsafeRow, right: UnsafeRow): Boolean = left == right
 
-  override def snapshot: SerializerSnapshot = UnsafeRowSerializer.snapshotOf(schema)
+  override def snapshot: SerializerSnapshot = UnsafeRowSerializer.snapshotOf(schema, id)
 
   override def compatibilityWith(written: SerializerSnapshot): Compatibility[UnsafeRow] =
     if (written == snapshot) Compatibility.asIs()
-    else if (written.id != UnsafeRowSerializer.Id) super.compatibilityWith(written)
+    else if (!UnsafeRowSerializer.isRow(written.id)) super.compatibilityWith(written)
+    else if (written.id != id)
+      Compatibility.incompatible(
+        s"it was ${UnsafeRowSerializer.shown(written.id)}, it is now ${UnsafeRowSerializer.shown(id)}"
+      )
     else RowEvolution.between(UnsafeRowSerializer.schemaOf(written), schema)
 }
 
 private[pillarbox] object UnsafeRowSerializer {
   private[pillarbox] final val Id = "spark-row"
 
-  private[state] def snapshotOf(schema: StructType): SerializerSnapshot =
-    new SerializerSnapshot(Id, 1, plain(schema).json, java.util.List.of())
+  private final val Timer = s"$Id, timer in "
+
+  /** The id of rows that are the timers of a Python function, whose owner has them by time domain. */
+  private[pillarbox] def timerId(timeDomain: String): String = Timer + timeDomain
+
+  /** True if a stored serializer is one of rows. */
+  private[pillarbox] def isRow(id: String): Boolean = id == Id || id.startsWith(Timer)
+
+  private def shown(id: String): String =
+    if (id == Id) "a state" else s"a timer in ${id.stripPrefix(Timer).replace('_', ' ')}"
+
+  private[state] def snapshotOf(schema: StructType, id: String = Id): SerializerSnapshot =
+    new SerializerSnapshot(id, 1, plain(schema).json, java.util.List.of())
 
   /** Reads a row that was written with so many fields. */
   private[state] def read(in: InputView, numFields: Int): UnsafeRow = {

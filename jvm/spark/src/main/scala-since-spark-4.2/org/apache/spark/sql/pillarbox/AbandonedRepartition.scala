@@ -33,8 +33,8 @@ private object AbandonedRepartition {
       log.warn(
         s"Query ${query.id} goes on with the number of partitions that it had: Spark can't repartition " +
           "the state of " +
-          s"keyed functions. Batch $started, which was to do so, is taken back. Use initial_state to " +
-          "change the number"
+          s"keyed functions. Batch $started, which was to do so, is taken back. Change the " +
+          "number with partitions= or spark.sql.shuffle.partitions at a restart"
       )
     }
 

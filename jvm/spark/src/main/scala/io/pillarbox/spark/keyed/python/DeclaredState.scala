@@ -10,6 +10,7 @@ import org.apache.spark.sql.types.StructType
 /**
  * A state that the Python function declared when it was opened.
  *
+ * @param timeDomain that of a timer, event_time or processing_time, else null
  * @param kind value, list, map, reducing, aggregating or timer; the worker keeps the last three as values
  * @param valueType the type of the value, element or accumulator
  * @param keyType the type of a map's keys, else null
@@ -17,6 +18,7 @@ import org.apache.spark.sql.types.StructType
 private final case class DeclaredState(
     name: String,
     kind: String,
+    timeDomain: String,
     @JsonProperty("type") @JsonDeserialize(using = classOf[SpecJson.SchemaReader]) valueType: StructType,
     @JsonDeserialize(using = classOf[SpecJson.SchemaReader]) keyType: StructType,
     ttl: Option[TtlSpec]
@@ -25,7 +27,9 @@ private final case class DeclaredState(
 
   def goesByEventTime: Boolean = ttl.exists(_.config.timeDomain == TimeDomain.EVENT_TIME)
 
-  private def values = new UnsafeRowSerializer(valueType)
+  private def values =
+    if (isTimer) new UnsafeRowSerializer(valueType, UnsafeRowSerializer.timerId(timeDomain))
+    else new UnsafeRowSerializer(valueType)
 
   def descriptor: StateDescriptor[_ <: State] = {
     val lasting = kind match {
