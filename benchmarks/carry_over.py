@@ -5,6 +5,7 @@
   nothing.
 * Throughput over a whole stream that is limited by its capacity, beside the perfect schedule.
 * Bytes of the files of state, beside those of the rows in them.
+* The way of a row from the source to the sink, at ten rows a second; see `carry_latency`.
 
 All run in one session, one after the other, on one slot or partition.
 """
@@ -30,7 +31,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 import pillarbox as pb
 
-from . import report
+from . import carry_latency, report
 from .measure import SETTINGS, session
 
 QUICK, SLOW, EVERY = 0.2, 20.0, 100
@@ -185,6 +186,9 @@ def main() -> None:
     parser.add_argument("--slow", type=int, default=7, help="micro-batches of the others")
     parser.add_argument("--files", type=int, default=10, help="for the throughput")
     parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument(
+        "--seconds", type=int, default=40, help="of each stream of ten rows a second"
+    )
     parser.add_argument("--output", type=Path, help="the folder of the page")
     options = parser.parse_args()
     SETTINGS["spark.sql.streaming.numRecentProgressUpdates"] = "1000"
@@ -192,6 +196,7 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp())
     try:
         parts = [batches(spark, folder, options), throughput(spark, folder, options), state(folder)]
+        parts += ["## From the source to the sink", carry_latency.table(spark, options.seconds)]
     finally:
         spark.stop()
         shutil.rmtree(folder, ignore_errors=True)
@@ -200,7 +205,8 @@ def main() -> None:
         "How long does a micro-batch take when one call in a hundred is slow?",
         parts,
         "Calls take 200 ms, every hundredth 20 s; 500 rows of 400 bytes a micro-batch, capacity "
-        "1,000. The time of a micro-batch goes from its trigger to its end, without the first.",
+        "1,000. The time of a micro-batch goes from its trigger to its end, without the first.\n\n"
+        + carry_latency.CONDITIONS,
         "python -m benchmarks.carry_over --output docs/benchmarks",
     )
     print(page)

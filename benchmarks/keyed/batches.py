@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 import pillarbox as pb
 
 from .. import report
-from . import contestants, data, jvm_peer, stream
+from . import contestants, data, jvm_peer, stream, warm
 
 TIMERS_OF_A_KEY = (10_000, 20_000, 40_000, 80_000)
 FILES_OF_A_KIND, SMALL_ROWS, SKIPPED = 16, 10, 6
@@ -68,7 +68,7 @@ def main() -> None:
     options = arguments()
     with tempfile.TemporaryDirectory(prefix="keyed-bench-") as name:
         small = small_batches(Path(name), options.keys, options.repeats)
-    page = document(small, hot_key(options.repeats), options)
+    page = document(small, warm_batches(), hot_key(options.repeats), options)
     print(page)
     if options.output:
         options.output.mkdir(parents=True, exist_ok=True)
@@ -124,6 +124,14 @@ def one_way(
     return one
 
 
+def warm_batches() -> str:
+    spark = stream.session()
+    try:
+        return warm.table(spark, repeats=3)
+    finally:
+        spark.stop()
+
+
 def hot_key(repeats: int) -> list[tuple[int, float]]:
     """Numbers of timers that one row sets, and the seconds until all have fired."""
     spark = stream.session()
@@ -144,13 +152,18 @@ def fire(spark: SparkSession, timers: int) -> float:
 
 
 def document(
-    small: list[Batches], timers: list[tuple[int, float]], options: argparse.Namespace
+    small: list[Batches],
+    warmed: str,
+    timers: list[tuple[int, float]],
+    options: argparse.Namespace,
 ) -> str:
     lines = [f"| {b.who} | {b.empty:,.0f} | {b.small:,.0f} | {b.commit:,.0f} |" for b in small]
     fired = [f"| {count:,} | {seconds:.2f} |" for count, seconds in timers]
     parts = [
         "| how | micro-batch without rows, ms | with ten | commit of the large one |\n"
         "|---|--:|--:|--:|\n" + "\n".join(lines),
+        "## A warm micro-batch of a hundred rows",
+        warmed,
         "## Timers of one key",
         "| timers that one row sets | seconds until all have fired |\n|--:|--:|\n"
         + "\n".join(fired),
@@ -162,6 +175,7 @@ def document(
         "of the large one, over both partitions. State on a local disk is written without Hadoop's "
         "classes for it, which start a process for each question that a rename asks; on another "
         "file system that part of the difference does not exist.",
+        warm.CONDITIONS,
     ]
     return report.page(
         "Micro-batches and commits",

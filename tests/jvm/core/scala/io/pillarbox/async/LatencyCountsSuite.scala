@@ -28,4 +28,13 @@ class LatencyCountsSuite extends AnyFunSuite {
     counts.add(1000L)
     assert(counts.take().toSeq == Seq(1L, 2L, 1L) && counts.take().isEmpty)
   }
+
+  test("the median is the end of the bucket that has it, and unknown without any") {
+    val counts = new LatencyCounts
+    assert(counts.medianMicros == Long.MaxValue)
+    Seq(10L, 10L, 10L, 20000L, 20000L).foreach(millis => counts.add(millis * 1000000))
+    assert(counts.medianMicros == 10240)
+    (1 to 2).foreach(_ => counts.add(20000L * 1000000))
+    assert(counts.medianMicros >= 20000000)
+  }
 }

@@ -1,7 +1,7 @@
 package io.pillarbox.spark
 
 import io.pillarbox.files.LocalFilesInProcess
-import io.pillarbox.spark.checkpoint.FlakyFileSystem
+import io.pillarbox.spark.checkpoint.{CountingFileSystem, FlakyFileSystem}
 import org.apache.spark.sql.SparkSession
 
 /** One local session with two task slots, where a task is tried twice, for all suites of this JVM. */
@@ -25,6 +25,7 @@ private object LocalSpark {
     .config("spark.sql.session.timeZone", "UTC")
     .config("spark.hadoop.fs.flaky.impl", classOf[FlakyFileSystem].getName)
     .config("spark.hadoop.fs.flaky.impl.disable.cache", "true")
+    .config("spark.hadoop.fs.counting.impl", classOf[CountingFileSystem].getName)
     .config("spark.sql.warehouse.dir", "target/warehouse")
     .getOrCreate()
 }

@@ -14,6 +14,20 @@ private[pillarbox] final class LatencyCounts {
   def add(nanos: Long): Unit = counts(bucketOf(nanos)) += 1
 
   /**
+   * The microseconds at which the bucket ends that has the median of all; `Long.MaxValue` without any. The
+   * thread that writes.
+   */
+  def medianMicros: Long = {
+    var left = (counts.sum + 1) / 2
+    var bucket = -1
+    while (left > 0) {
+      bucket += 1
+      left -= counts(bucket)
+    }
+    if (bucket < 0) Long.MaxValue else startOf(bucket + 1)
+  }
+
+  /**
    * Returns what has come since the last time: for each bucket that has got some, where it begins and ends, in
    * microseconds, and their number.
    */

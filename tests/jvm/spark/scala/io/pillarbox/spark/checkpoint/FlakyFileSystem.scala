@@ -7,7 +7,6 @@ import java.util.concurrent.atomic.AtomicInteger
 import scala.util.Random
 
 import io.pillarbox.files.LocalFilesInProcess
-import org.apache.hadoop.fs.permission.FsPermission
 import org.apache.hadoop.fs.{FSDataInputStream, FSDataOutputStream, FileStatus, Path}
 import org.apache.hadoop.util.Progressable
 
@@ -22,7 +21,6 @@ class FlakyFileSystem extends LocalFilesInProcess.Raw {
 
   override def create(
       path: Path,
-      permission: FsPermission,
       overwrite: Boolean,
       bufferSize: Int,
       replication: Short,
@@ -30,7 +28,7 @@ class FlakyFileSystem extends LocalFilesInProcess.Raw {
       progress: Progressable
   ): FSDataOutputStream = {
     FlakyFileSystem.perhapsFail("create", path)
-    super.create(path, permission, overwrite, bufferSize, replication, blockSize, progress)
+    super.create(path, overwrite, bufferSize, replication, blockSize, progress)
   }
 
   override def open(path: Path, bufferSize: Int): FSDataInputStream = {

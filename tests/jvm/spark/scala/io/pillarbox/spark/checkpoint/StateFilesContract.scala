@@ -7,7 +7,10 @@ import java.nio.file.{Files, Path => LocalPath}
 import org.apache.commons.io.FileUtils
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
+import org.apache.spark.sql.execution.streaming.checkpointing.{
+  FileContextBasedCheckpointFileManager,
+  FileSystemBasedCheckpointFileManager
+}
 import org.apache.spark.sql.internal.SQLConf
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -186,17 +189,25 @@ class ObjectStateFilesSuite extends StateFilesContract {
   }
 }
 
+/** Whose `create` makes no folders. */
+class ContextStateFilesSuite extends StateFilesContract {
+  override protected def make(folder: LocalPath): StateFiles =
+    StateFiles.in(
+      new Path(folder.toUri),
+      ManagedStateFilesSuite.choosing(classOf[FileContextBasedCheckpointFileManager])
+    )
+}
+
 class ManagedStateFilesSuite extends StateFilesContract {
   override protected def make(folder: LocalPath): StateFiles = ManagedStateFilesSuite.make(folder)
 }
 
 object ManagedStateFilesSuite {
-  def configuration: Configuration = {
+  def configuration: Configuration = choosing(classOf[FileSystemBasedCheckpointFileManager])
+
+  def choosing(manager: Class[_]): Configuration = {
     val conf = new Configuration
-    conf.set(
-      SQLConf.STREAMING_CHECKPOINT_FILE_MANAGER_CLASS.parent.key,
-      classOf[FileSystemBasedCheckpointFileManager].getName
-    )
+    conf.set(SQLConf.STREAMING_CHECKPOINT_FILE_MANAGER_CLASS.parent.key, manager.getName)
     conf
   }
 

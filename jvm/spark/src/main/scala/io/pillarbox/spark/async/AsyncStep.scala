@@ -76,6 +76,12 @@ private[async] final class AsyncStep(
     timers.schedule(timer, timers.currentProcessingTime + 1000L)
   }
 
+  /** Runs `action`, by mail, when `ms` have passed; not at all if this is closed before. */
+  def after(ms: Long)(action: () => Unit): Unit = {
+    val timer: ProcessingTimer = _ => action()
+    timers.schedule(timer, timers.currentProcessingTime + ms)
+  }
+
   private def tell(calls: LongCalls[InternalRow]): Unit = {
     import calls.{attempt, callId, count, elapsedMs}
     val row = task.text.row(task.inputView()(calls.input), task.inputSchema)

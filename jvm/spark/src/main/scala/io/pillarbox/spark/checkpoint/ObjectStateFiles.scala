@@ -21,7 +21,13 @@ private final class ObjectStateFiles(folder: Path, fs: FileSystem) extends State
 
   override def open(name: String): InputStream = fs.open(path(name))
 
-  override def write(name: String)(content: OutputStream => Unit): Long = {
+  /** No request is made before the file is whole, or large. */
+  override def begin(name: String): StateFiles.Unfinished = new StateFiles.Unfinished {
+    override def finish(content: OutputStream => Unit): Long = put(name, content)
+    override def cancel(): Unit = ()
+  }
+
+  private def put(name: String, content: OutputStream => Unit): Long = {
     val out = create(name)
     var isOpen = true
     try {

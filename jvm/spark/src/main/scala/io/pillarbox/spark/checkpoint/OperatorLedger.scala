@@ -5,9 +5,12 @@ import java.util.concurrent.ConcurrentHashMap
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
+import org.apache.spark.SparkContext
+import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.pillarbox.Spark41.StatefulOperatorStateInfo
 import org.apache.spark.sql.pillarbox.SparkAdapter
+import org.apache.spark.util.SerializableConfiguration
 
 /**
  * What the driver knows of one operator in one run of a query: its note, and under checkpoint format 1 the
@@ -27,6 +30,14 @@ private[pillarbox] final class OperatorLedger(operator: Path, conf: Configuratio
 
   /** True once the files of the partitions that there were before are gone. */
   @volatile var isTidy = false
+
+  private var settings = Option.empty[Broadcast[SerializableConfiguration]]
+
+  /** The configuration for the tasks of all micro-batches of the run: they get it once. */
+  def broadcastConf(context: SparkContext): Broadcast[SerializableConfiguration] = {
+    if (settings.isEmpty) settings = Some(context.broadcast(new SerializableConfiguration(conf)))
+    settings.get
+  }
 
   /** The number of the run, greater than that of each run before. It is stored. */
   lazy val run: Long = {

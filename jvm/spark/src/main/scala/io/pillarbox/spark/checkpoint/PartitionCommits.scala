@@ -58,10 +58,10 @@ private[pillarbox] object PartitionCommits {
   ): PartitionCommits[A] = {
     val now = layout.getOrElse(StateLayout(info.numPartitions))
     val isNew = now.beginsWith(info.storeVersion)
+    val ledger = OperatorLedger.of(info, session)
     val (run, versions) =
       if (checkpoints.withIds) (None, versionsOf(info, withIds = true))
       else {
-        val ledger = OperatorLedger.of(info, session)
         val partitions = if (isNew) 0 else info.numPartitions
         val bases: Int => StateVersion = ledger.basesOf(info.storeVersion, partitions)
         ledger.begins(info.storeVersion + 1, reports)
@@ -71,7 +71,7 @@ private[pillarbox] object PartitionCommits {
     val idOf = if (isNew && checkpoints.withIds) newBase(info) else from.andThen(_.id)
     val (checkpoint, operator, query) = (info.checkpointLocation, info.operatorId, info.queryRunId)
     PartitionCommits(
-      StateSettings.of(session, conf, run, now.since),
+      StateSettings.of(ledger.broadcastConf(session.sparkContext), conf, run, now.since),
       StatePartition(checkpoint, operator, _, query),
       partition => PartitionBase(from(partition), idOf(partition)),
       reports,

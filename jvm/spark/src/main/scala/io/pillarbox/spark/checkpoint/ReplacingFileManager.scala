@@ -13,8 +13,12 @@ import org.apache.spark.sql.pillarbox.Spark41.{CheckpointFileManager, FileSystem
  */
 private final class ReplacingFileManager(path: Path, conf: Configuration)
     extends FileSystemBasedCheckpointFileManager(path, conf) {
+  private val system = path.getFileSystem(conf)
 
-  override def renameTempFile(from: Path, to: Path, overwriteIfPossible: Boolean): Unit = {
+  override def renameTempFile(from: Path, to: Path, overwriteIfPossible: Boolean): Unit =
+    if (!overwriteIfPossible || !system.rename(from, to)) replace(from, to, overwriteIfPossible)
+
+  private def replace(from: Path, to: Path, overwriteIfPossible: Boolean): Unit = {
     super.renameTempFile(from, to, overwriteIfPossible)
     if (overwriteIfPossible && exists(from)) {
       delete(to)

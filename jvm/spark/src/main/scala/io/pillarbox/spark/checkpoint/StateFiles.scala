@@ -24,12 +24,15 @@ private[pillarbox] trait StateFiles {
   /** @throws java.io.FileNotFoundException if it is not there */
   def open(name: String): InputStream
 
+  /** Begins to write a file, in place of one with the same name, which appears when it is finished. */
+  def begin(name: String): StateFiles.Unfinished
+
   /**
    * Writes a file, in place of one with the same name. There is no file if it throws.
    *
    * @return its size in bytes
    */
-  def write(name: String)(content: OutputStream => Unit): Long
+  final def write(name: String)(content: OutputStream => Unit): Long = begin(name).finish(content)
 
   /** Does nothing if there is no file. */
   def delete(name: String): Unit
@@ -43,13 +46,27 @@ private[pillarbox] trait StateFiles {
 
 private[pillarbox] object StateFiles {
 
+  /** A file that is being written. For one thread; one of the two methods is called, once. */
+  trait Unfinished {
+
+    /**
+     * Writes what is in it, and gives it its name. There is no file if it throws.
+     *
+     * @return its size in bytes
+     */
+    def finish(content: OutputStream => Unit): Long
+
+    /** Leaves nothing behind. */
+    def cancel(): Unit
+  }
+
   /** All of Spark's managers give these names; Hadoop's local file system adds a file of checksums. */
-  private val Unfinished =
+  private val NameOfUnfinished =
     """\.{1,2}(.+)\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:\.TID\d+)?\.tmp(?:\.crc)?""".r
 
   /** Returns the final name of a file that is being written, or whose writer died; None for others. */
   def unfinished(name: String): Option[String] = name match {
-    case Unfinished(finished) => Some(finished)
+    case NameOfUnfinished(finished) => Some(finished)
     case _ => None
   }
 
@@ -88,18 +105,32 @@ private final class ManagedStateFiles(folder: Path, files: CheckpointFileManager
 
   override def open(name: String): InputStream = files.open(path(name))
 
-  override def write(name: String)(content: OutputStream => Unit): Long = {
-    files.mkdirs(folder)
-    val out = files.createAtomic(path(name), overwriteIfPossible = true)
-    try {
-      content(out)
-      val size = out.getPos
-      out.close()
-      size
-    } catch {
-      case e: Throwable =>
-        out.cancel()
-        throw e
+  /** Another thread creates the file, as that takes a while where the file system is far. */
+  override def begin(name: String): StateFiles.Unfinished = {
+    val opened = new EarlyFile(() => create(name))
+    new StateFiles.Unfinished {
+      override def finish(content: OutputStream => Unit): Long =
+        try {
+          content(opened)
+          opened.finish()
+        } catch {
+          case e: Throwable =>
+            opened.cancel()
+            throw e
+        }
+
+      override def cancel(): Unit = opened.cancel()
+    }
+  }
+
+  /** The folder is made only where it is missing. */
+  private def create(name: String): CheckpointFileManager.CancellableFSDataOutputStream = {
+    def out() = files.createAtomic(path(name), overwriteIfPossible = true)
+    try out()
+    catch {
+      case _: FileNotFoundException =>
+        files.mkdirs(folder)
+        out()
     }
   }
 
@@ -131,12 +162,16 @@ private final class LocalStateFiles(folder: LocalPath) extends StateFiles {
         throw new FileNotFoundException(s"${e.getFile} does not exist").initCause(e)
     }
 
-  /** Writes a hidden file, which then gets its name. */
-  override def write(name: String)(content: OutputStream => Unit): Long = {
-    Files.createDirectories(folder)
+  /** Writes a hidden file, which then gets its name. Nothing is done before there is something to write. */
+  override def begin(name: String): StateFiles.Unfinished = new StateFiles.Unfinished {
+    override def finish(content: OutputStream => Unit): Long = put(name, content)
+    override def cancel(): Unit = ()
+  }
+
+  private def put(name: String, content: OutputStream => Unit): Long = {
     val written = folder.resolve(s".$name.${UUID.randomUUID}.tmp")
     try {
-      val out = new BufferedOutputStream(Files.newOutputStream(written), LocalStateFiles.BufferBytes)
+      val out = new BufferedOutputStream(create(written), LocalStateFiles.BufferBytes)
       try content(out)
       finally out.close()
       val size = Files.size(written)
@@ -149,6 +184,14 @@ private final class LocalStateFiles(folder: LocalPath) extends StateFiles {
         throw e
     }
   }
+
+  private def create(file: LocalPath): OutputStream =
+    try Files.newOutputStream(file)
+    catch {
+      case _: NoSuchFileException =>
+        Files.createDirectories(folder)
+        Files.newOutputStream(file)
+    }
 
   override def linkFrom(file: LocalPath, name: String): Boolean = {
     Files.createDirectories(folder)

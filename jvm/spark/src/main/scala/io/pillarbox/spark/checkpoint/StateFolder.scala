@@ -57,6 +57,9 @@ private[pillarbox] final class StateFolder(val path: Path, private[pillarbox] va
       cause
     )
 
+  /** Begins to write a file, as [[StateFiles.begin]]. */
+  def begin(file: StateFile): StateFiles.Unfinished = files.begin(file.name)
+
   /** Writes a file, also in place of one with its name, and returns its bytes. None is left if it throws. */
   def write(file: StateFile)(content: OutputStream => Unit): Long = writeNamed(file.name)(content)
 

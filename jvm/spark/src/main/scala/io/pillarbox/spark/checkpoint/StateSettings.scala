@@ -6,9 +6,8 @@ import io.pillarbox.spark.base.PillarboxConf
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.TaskContext
 import org.apache.spark.broadcast.Broadcast
-import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.pillarbox.{Spark41, SparkAdapter}
+import org.apache.spark.sql.pillarbox.Spark41
 import org.apache.spark.util.SerializableConfiguration
 
 /**
@@ -44,8 +43,13 @@ private[pillarbox] final case class StateSettings(
 private[pillarbox] object StateSettings {
 
   /** Reads the settings. On the driver. */
-  def of(session: SparkSession, conf: SQLConf, run: Option[Long], since: Long): StateSettings = StateSettings(
-    SparkAdapter.broadcastHadoopConf(session),
+  def of(
+      hadoopConf: Broadcast[SerializableConfiguration],
+      conf: SQLConf,
+      run: Option[Long],
+      since: Long
+  ): StateSettings = StateSettings(
+    hadoopConf,
     run,
     versionsToRetain = conf.minBatchesToRetain,
     snapshotEvery = PillarboxConf.SnapshotEvery.read(conf),

@@ -30,11 +30,8 @@ private[pillarbox] abstract class OpenPartitions[A <: AnyRef] {
 
   def partitions: Seq[StatePartition] = idle.keySet.asScala.toSeq
 
-  /** Called now and then for an idle object that is still needed. */
-  protected def onKept(open: A): Unit = ()
-
-  /** Calls `onKept` for a partition that is here. */
-  def keep(partition: StatePartition): Unit = Option(idle.get(partition)).foreach(onKept)
+  /** Called now and then for a partition that this executor is the one to have. */
+  def keep(partition: StatePartition): Unit = ()
 
   /** Removes and closes the object of a partition. */
   def unload(partition: StatePartition): Unit = take(partition).foreach(discard)

@@ -28,6 +28,10 @@ private[pillarbox] final class StreamStateSource(
   private val files =
     new PartitionFiles(partition.folder.getParent, number, commits.layout, settings.configuration)
   private val folder = files.folder
+  private val next = StateVersion(base.number + 1, Some(settings.newId(taskContext)))
+
+  /** The delta that the commit writes; null before the state is open, and once it is written. */
+  private var delta: StateFiles.Unfinished = _
   private var versioned: VersionedState = _
   private var committed = false
 
@@ -43,20 +47,22 @@ private[pillarbox] final class StreamStateSource(
     count(StateTaskSpec.LoadMs, millisSince(start))
     versioned.state.backend.noteWatermark(task.watermark)
     versioned.state.backend.timeIs(task.batchTime)
+    delta = folder.begin(StateFile(StateFileKind.Delta, next.number, next.id))
     versioned.state
   }
 
-  override def close(): Unit = if (versioned != null && !committed) versioned.close()
+  override def close(): Unit =
+    try if (delta != null) delta.cancel()
+    finally if (versioned != null && !committed) versioned.close()
 
   override def commit(): Unit = {
     TaskKills.check(taskContext)
     val start = System.nanoTime
-    val id = settings.newId(taskContext)
-    val next = StateVersion(base.number + 1, Some(id))
-    val file = StateFile(StateFileKind.Delta, next.number, next.id)
     var summary: CommitSummary = null
-    val bytes = folder.write(file) { out =>
-      StateFileFormat.write(out, header(id)) { section =>
+    val file = delta
+    delta = null
+    val bytes = file.finish { out =>
+      StateFileFormat.write(out, header) { section =>
         summary = versioned.state.backend.commit(section)
       }(versioned.state.timers.commit)
     }
@@ -64,17 +70,17 @@ private[pillarbox] final class StreamStateSource(
     versioned.committed(bytes)
     count("commitTimeMs", millisSince(start))
     count(StateTaskSpec.CommitBytes, bytes)
-    published(summary, next)
+    published(summary)
   }
 
-  private def header(id: String) = StateFileFormat.Header(
-    id,
+  private def header = StateFileFormat.Header(
+    next.id.get,
     versioned.version.id,
     versioned.state.dueTimes,
     versioned.state.backend.entryCount
   )
 
-  private def published(summary: CommitSummary, next: StateVersion): Unit = {
+  private def published(summary: CommitSummary): Unit = {
     val metrics = versioned.state.backend.metrics
     count("numTotalStateRows", metrics.entries)
     count("numUpdatedStateRows", summary.entries - summary.removals)

@@ -53,7 +53,7 @@ private[carry] final class CarryIterator(
   private var started = false
   private var ended = false
   private var committed = false
-  private var results: SlotStore.Results = SlotStore.Results.None
+  private var results: SlotStore.Results = SlotStore.Results.of(Nil)
 
   /** The next version as the micro-batch that was computed before has left it, if it was. */
   private var known: Option[Known] = None
@@ -86,24 +86,36 @@ private[carry] final class CarryIterator(
     partition.reportActive(OpenSlots.partitions).foreach(OpenSlots.unload)
     DriverMessages.announce(OpenSlots.closeRun)
     StateMaintenance.watch(OpenSlots, settings.maintenanceMs)
-    takeSlot()
+    val inMemory = takeSlot()
     if (known.isEmpty && (isAgain || !isFirst))
       known = store.knownOf(base.number + 1, settings.run, runId).map { case (id, report) =>
         Known(Some(id), report, isOpen = false)
       }
-    results = store.results(base)
+    results = inMemory.fold(store.results(base))(SlotStore.Results.of)
   }
 
   private def next(id: Option[String]) = StateVersion(base.number + 1, id)
 
-  /** The slot that goes on from the base; one that has the next version already stays where it is. */
-  private def takeSlot(): Unit = OpenSlots.checkOut(partition).foreach { open =>
-    if (open.slot.failed != null) throw open.slot.failed
-    else if (base.isMetBy(open.version)) slot = open.slot
-    else if (open.version.number == base.number + 1 && base.isMetBy(open.base)) {
+  /**
+   * The slot that goes on from the base; one that has the next version already stays where it is. Returns the
+   * results that the base holds, if the slot has them.
+   */
+  private def takeSlot(): Option[Seq[UnsafeRow]] = OpenSlots.checkOut(partition).flatMap { open =>
+    if (open.slot.failed != null) {
+      // One that had nothing in flight, whose worker has died, is made anew.
+      if (!open.hasNothing) throw open.slot.failed
+      None
+    } else if (base.isMetBy(open.version)) {
+      slot = open.slot
+      open.results
+    } else if (open.version.number == base.number + 1 && base.isMetBy(open.base)) {
       OpenSlots.checkIn(partition, open)
       known = Some(Known(open.version.id, open.report, isOpen = true))
-    } else open.slot.close()
+      None
+    } else {
+      open.slot.close()
+      None
+    }
   }
 
   private def end(): Unit = {
@@ -149,8 +161,8 @@ private[carry] final class CarryIterator(
       slot.publish(task.metrics)
       task.metrics(CarryMetrics.ConcurrencyNow) += slot.limitShare
     }
-    if (state.elements.isEmpty) closeSlot()
-    else OpenSlots.checkIn(partition, new OpenSlot(slot, version, base, state.report))
+    if (slot != null)
+      OpenSlots.checkIn(partition, new OpenSlot(slot, version, base, state.report, slot.fewResults))
   }
 
   private def feed(version: Long, out: OutputStream): SlotState = {

@@ -6,6 +6,7 @@ import java.util.concurrent.ConcurrentHashMap
 import scala.jdk.CollectionConverters._
 
 import io.pillarbox.spark.checkpoint.{OperatorNote, StateFolder}
+import io.pillarbox.spark.state.StateMaintenance
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.pillarbox.{BatchOffsets, DriverMessages}
 
@@ -106,7 +107,10 @@ private[pillarbox] final class CarryLedger(folder: StateFolder, session: SparkSe
       out.writeLong(watermarks.getOrElse(version, 0L))
       out.flush()
     }
-    if (version > keep) folder.deleteNamed(nameOf(version - keep - 1))
+    if (version > keep) {
+      val old = nameOf(version - keep - 1)
+      StateMaintenance.later(s"delete $old in ${folder.path}")(folder.deleteNamed(old))
+    }
   }
 
   private def read(version: Long): Option[(Long, Long)] =

@@ -14,16 +14,15 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
  */
 private[carry] final class SlotStore(folder: StateFolder, format: SlotStateFormat, since: Long = 0) {
 
-  /** The results of a version, to be closed. */
+  /** The results of a version, one by one; the file's checksum is compared behind the last. To be closed. */
   def results(version: StateVersion): SlotStore.Results =
-    if (isEmpty(version)) SlotStore.Results.None
+    if (isEmpty(version)) SlotStore.Results.of(Nil)
     else {
       val file = fileOf(version)
       val source = folder.pathOf(file).toString
       val in = folder.open(file)
       val reader = new StateFileFormat.Reader(in, source)
-      val rows = format.results(reader.nextSection())
-      new SlotStore.Results(rows, reader, () => in.close())
+      new SlotStore.StoredResults(format.results(reader.nextSection()), reader, () => in.close())
     }
 
   /** A version without its results. */
@@ -86,13 +85,27 @@ private[carry] final class SlotStore(folder: StateFolder, format: SlotStateForma
 
 private[carry] object SlotStore {
 
-  /** Results one by one; the file's checksum is compared behind the last. */
-  final class Results(rows: Iterator[UnsafeRow], reader: StateFileFormat.Reader, onClose: () => Unit)
-      extends Iterator[UnsafeRow]
-      with AutoCloseable {
+  /** Results that the next micro-batch emits. */
+  trait Results extends Iterator[UnsafeRow] with AutoCloseable {
+    override def close(): Unit = ()
+  }
+
+  object Results {
+    def of(rows: Seq[UnsafeRow]): Results = new Results {
+      private val left = rows.iterator
+      override def hasNext: Boolean = left.hasNext
+      override def next(): UnsafeRow = left.next()
+    }
+  }
+
+  private final class StoredResults(
+      rows: Iterator[UnsafeRow],
+      reader: StateFileFormat.Reader,
+      onClose: () => Unit
+  ) extends Results {
     private var isClosed = false
 
-    override def hasNext: Boolean = reader != null && !isClosed && {
+    override def hasNext: Boolean = !isClosed && {
       val more = reader.orCut(rows.hasNext)
       if (!more) {
         reader.nextSection()
@@ -108,9 +121,5 @@ private[carry] object SlotStore {
       isClosed = true
       onClose()
     }
-  }
-
-  object Results {
-    val None: Results = new Results(Iterator.empty, null, () => ())
   }
 }
