@@ -18,7 +18,8 @@ import org.slf4j.LoggerFactory
  *
  * The first micro-batch gets a predecessor whose plan answers from the checkpoint. The predecessor is removed
  * as soon as there is a micro-batch to run, which therefore is the first one with all its checks, as without
- * it. If the checkpoint can't be read there, a micro-batch runs, whose tasks read it.
+ * it. If the checkpoint can't be read there, a micro-batch runs, whose tasks read it. Where micro-batches
+ * without data are disabled, Spark asks no predecessor, so there is none.
  *
  * A query is also refused here before it runs, if `hooks` throw, and is made to finish its micro-batches.
  * Written for Spark 4.2.
@@ -66,7 +67,8 @@ final class RestartWakeUp private (session: classic.SparkSession, hooks: QueryHo
           hooks.check(RestartWakeUp.starting(query, first))
           FinishingTracker.set(query)
           // In real-time mode a micro-batch runs anyway, which has to be the first one with all its checks.
-          val mayWait = !first.isCurrentBatchConstructed && !Spark41.isRealTime(query.trigger)
+          val mayWait = !first.isCurrentBatchConstructed && !Spark41.isRealTime(query.trigger) &&
+            StreamInternals.session(query).sessionState.conf.streamingNoDataMicroBatchesEnabled
           if (mayWait && first.batchId > 0 && hooks.canWake(query.analyzedPlan))
             first.previousContext = Some(RestartWakeUp.predecessor(query, first, hooks))
         }
