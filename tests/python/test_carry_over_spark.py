@@ -459,7 +459,7 @@ def test_what_may_change_at_a_restart(query: Query) -> None:
     assert len(query.lookups.log.events("end")) == 15
 
 
-def test_other_columns_are_refused_while_a_row_is_in_flight(query: Query) -> None:
+def test_other_columns_and_slots_are_refused_while_a_row_is_in_flight(query: Query) -> None:
     query.add(*range(10)).start()
     query.comes(but(range(10), SLOW))
     query.stop()
@@ -469,6 +469,9 @@ def test_other_columns_are_refused_while_a_row_is_in_flight(query: Query) -> Non
     failure = pb.failure_of(caught.value)
     assert failure is not None
     assert failure.condition == "CARRY_OVER_MISMATCH"
+    with pytest.raises(Exception, match=r"CARRY_OVER_MISMATCH.*slots.*availableNow"):
+        query.start(carry_over=pb.CarryOver(slots=3)).running().processAllAvailable()
+    query.stop()
     query.lookups.latch.open()
     query.start()
     query.comes(range(10))

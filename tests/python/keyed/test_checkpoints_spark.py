@@ -51,9 +51,9 @@ class Counts(pb.KeyedProcessFunction):
         yield ctx.key, "timer", sum(self.seen.get())
 
 
-def counted(rows: DataFrame, **options: Any) -> DataFrame:
+def counted(rows: DataFrame, function: Any = None, **options: Any) -> DataFrame:
     return rows.withWatermark("ts", "0 seconds").transform(
-        pb.process_keyed, Counts(), by="k", returns=RETURNS, order_by="seq", **options
+        pb.process_keyed, function or Counts(), by="k", returns=RETURNS, order_by="seq", **options
     )
 
 
@@ -62,7 +62,7 @@ class Query:
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark, self.folder = spark, folder
-        (folder / "in").mkdir()
+        (folder / "in").mkdir(exist_ok=True)
 
     def add(self, number: int, keys: str = "ab") -> None:
         rows = [

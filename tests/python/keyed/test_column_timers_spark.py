@@ -22,6 +22,7 @@ cloudpickle.register_pickle_by_value(timer_programs)
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+PARTITIONS = "spark.sql.shuffle.partitions"
 SCHEMA = "k string, t bigint, v bigint"
 BATCHES = 6
 FORMS: dict[str, Any] = {"rows": Rows, "columns": Columns}
@@ -68,8 +69,9 @@ def kept(spark: SparkSession, stream: Stream) -> list[Any]:
 def test_a_stream_fires_and_keeps_what_the_row_form_does_over_restarts(
     spark: SparkSession, tmp_path: Path, format: str, ttl: Any
 ) -> None:
+    """With another backend or another number of partitions each time, or as before."""
     found = {}
-    with settings(spark, **{FORMAT: format}):
+    with settings(spark, **{FORMAT: format, PARTITIONS: "2"}):
         for form in FORMS:
             dice = random.Random(format)
             stream = Stream(spark, tmp_path / form, SCHEMA, build(form))
@@ -77,6 +79,7 @@ def test_a_stream_fires_and_keeps_what_the_row_form_does_over_restarts(
             for number, batch in enumerate(micro_batches(dice), 1):
                 stream.add(*batch)
                 if number == BATCHES or dice.random() < 0.4:
+                    spark.conf.set(PARTITIONS, str(dice.choice([1, 2, 3, 4])))
                     rows = stream.run(build(form, dice.choice(["heap", "rocksdb"]), ttl=ttl))
             found[form] = sorted(map(tuple, rows), key=repr), kept(spark, stream)
     assert found["columns"] == found["rows"]

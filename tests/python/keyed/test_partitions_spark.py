@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -12,9 +16,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import pillarbox as pb
+from keyed.chaos import SOURCES
 from keyed.java_functions import add_counting
 from keyed.streams import settings
 from keyed.test_checkpoints_spark import RETURNS, Counts, Query, counted
+from keyed.test_checkpoints_spark import SETTINGS as OF_CHECKPOINTS
+from spark_support import eventually
 from stored_queries import FORMAT, SETTINGS, STEPS, Case, outcome, run_step
 
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -75,14 +82,23 @@ def test_rows_and_state_are_those_of_one_number(
     assert note_of(tmp_path / "checkpoint" / "state" / "0")["partitions"] == NUMBERS[-1]
 
 
+def test_calls_in_flight_stay_in_their_slots(
+    session: SparkSession, undisturbed: Any, tmp_path: Path
+) -> None:
+    """Their number is that of `slots`, whatever the shuffles have."""
+    case = Case("carry", "", "1")
+    for step, number in enumerate(NUMBERS):
+        session.conf.set(PARTITIONS, str(number))
+        run_step(session, tmp_path, case, step, step == STEPS - 1)
+    assert outcome(session, tmp_path, case) == undisturbed(case.what)
+
+
 def note_of(operator: Path) -> dict[str, Any]:
     return json.loads((operator / "_pillarbox" / "operator.json").read_text())  # type: ignore[no-any-return]
 
 
 @pytest.fixture(params=["1", pytest.param("2", marks=pytest.mark.whole)])
 def query(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> Any:
-    from keyed.test_checkpoints_spark import SETTINGS as OF_CHECKPOINTS
-
     with settings(spark, **OF_CHECKPOINTS, **{FORMAT: request.param, PARTITIONS: "2"}):
         yield Query(spark, tmp_path)
 
@@ -103,6 +119,72 @@ def expected(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
     for number in range(8):
         found[number + 1] = run(query, 2, number)
     return found
+
+
+def test_a_restart_is_checked_where_micro_batches_without_data_are_disabled(
+    query: Query, expected: Any
+) -> None:
+    """Nothing is asked before its first micro-batch, which makes all checks."""
+    with settings(query.spark, **{"spark.sql.streaming.noDataMicroBatches.enabled": "false"}):
+        for number, partitions in enumerate((4, 2, 3)):
+            rows = run(query, partitions, number)
+            assert note_of(query.operator)["partitions"] == partitions
+    assert [row for row in rows if row[1] == "row"] == [
+        row for row in expected[3] if row[1] == "row"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("second", "third"),
+    [
+        (4, 3),
+        *(pytest.param(*numbers, marks=pytest.mark.whole) for numbers in [(3, 6), (1, 4), (4, 8)]),
+    ],
+)
+def test_a_driver_that_is_killed_in_the_micro_batch_of_the_change_changes_nothing(
+    query: Query, expected: Any, second: int, third: int
+) -> None:
+    """Some of its tasks have committed, and one is in the middle of its rows."""
+    run(query, 2, 0)
+    run(query, 2, 1)
+    query.add(2, "abcdefgh")
+    before = query.files("*.delta")
+    app = waiting_app(query, second)
+    try:
+        waits = query.folder / "waits"
+
+        def is_in_the_middle() -> bool:
+            committed = second == 1 or len(query.files("*.delta")) > len(before)
+            return app.poll() is not None or (waits.exists() and committed)
+
+        eventually(is_in_the_middle, "a task has committed and another one waits", 120)
+        assert app.poll() is None, (query.folder / "log").read_text()[-4000:]
+    finally:
+        os.killpg(app.pid, signal.SIGKILL)
+        app.wait()
+    assert note_of(query.operator)["partitions"] == second
+    assert run(query, third) == expected[3]
+    assert run(query, third, 3) == expected[4]
+    checkpoint = str(query.folder / "checkpoint")
+    keys = "abcdefgh"
+    counts = [(k, 4) for k in keys]
+    seen = [(k, number * 10 + i) for i, k in enumerate(keys) for number in range(4)]
+    for name, rows in {"count": counts, "seen": seen}.items():
+        state = pb.read_state(query.spark, checkpoint, 0, name).select("key.k", "value")
+        assert sorted(map(tuple, state.collect())) == sorted(rows)
+
+
+def waiting_app(query: Query, partitions: int) -> Any:
+    """Starts the query in a driver of its own."""
+    chosen = {**OF_CHECKPOINTS, PARTITIONS: str(partitions), FORMAT: query.spark.conf.get(FORMAT)}
+    script = Path(__file__).with_name("partitions_app.py")
+    paths = os.pathsep.join([SOURCES, str(script.parents[1])])
+    with open(query.folder / "log", "w") as log:
+        return subprocess.Popen(
+            [sys.executable, str(script), str(query.folder), json.dumps(chosen)],
+            stdout=log, stderr=log, start_new_session=True,
+            env={**os.environ, "PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable},
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize("third", [3, 2, 7])
@@ -163,15 +245,27 @@ def test_files_of_earlier_partitions_go_once_no_version_needs_them(
     assert sorted(map(tuple, counts)) == [(k, 8) for k in "abcdefgh"]
 
 
-def test_state_of_before_the_change_can_be_read(query: Query) -> None:
-    run(query, 2, 0)
-    run(query, 3, 1)
-    run(query, 3, 2)
-    checkpoint = str(query.folder / "checkpoint")
-    for batch in range(3):
-        state = pb.read_state(query.spark, checkpoint, 0, "count", batch_id=batch)
-        assert {row.value for row in state.collect()} == {batch + 1}
-        assert state.count() == 8
+def versions_of(query: Query, second: int) -> list[set[int]]:
+    """The counts in each micro-batch, from the second run on in other partitions."""
+    for number in range(5):
+        run(query, 2 if number == 0 else second, number)
+    checkpoint, counts = str(query.folder / "checkpoint"), []
+    for batch in range(len(list((query.folder / "checkpoint" / "offsets").glob("[0-9]*")))):
+        state = pb.read_state(query.spark, checkpoint, 0, "count", batch_id=batch).collect()
+        assert len(state) == 8
+        counts.append({row.value for row in state})
+    return counts
+
+
+@pytest.mark.parametrize("second", [3, 4, 1])
+def test_state_of_before_the_change_can_be_read(query: Query, second: int) -> None:
+    """Also once the partitions have snapshots of their own."""
+    found = versions_of(query, second)
+    # Some micro-batches have only timers.
+    assert all(len(counts) == 1 for counts in found)
+    numbers = [n for counts in found for n in counts]
+    assert numbers == sorted(numbers)
+    assert set(numbers) == {1, 2, 3, 4, 5}
 
 
 def test_the_number_of_the_operator_goes_before_that_of_the_session(
@@ -235,7 +329,6 @@ def test_timers_that_are_due_wake_a_query_with_other_partitions(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """Before a micro-batch runs, they are in the old partitions."""
-    from keyed.test_checkpoints_spark import SETTINGS as OF_CHECKPOINTS
 
     class Rings(pb.KeyedProcessFunction):
         def process(self, row: Any, ctx: Any) -> None:

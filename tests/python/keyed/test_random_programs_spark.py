@@ -1,4 +1,4 @@
-"""Random programs on Spark, restarted on either backend under both checkpoint formats.
+"""Random programs on Spark, restarted on either backend with other partitions, in both formats.
 
 What a program does is in its rows. It tells what each call saw, the watermark with it; the plain
 model then says what state must have answered, whatever the micro-batches, frames and restarts.
@@ -30,6 +30,7 @@ cloudpickle.register_pickle_by_value(model)
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+PARTITIONS = "spark.sql.shuffle.partitions"
 SCHEMA = "k string, t bigint, number int, ops string"
 DELAY_MS = 6
 KEYS, BATCHES, ROWS = 35, 8, 70
@@ -230,14 +231,17 @@ def play(
 ) -> tuple[dict[str, list[Any]], str]:
     """Runs the batches, with restarts; what each key told in its order, and the checkpoint.
 
+    A restart may have another backend, and another number of partitions.
+
     ``make`` gives the function of a run, by its number.
     """
     stream = Stream(spark, folder, SCHEMA, build(make(0), "heap"))
     run = 0
-    with settings(spark, **{FORMAT: str(dice.choice([1, 2]))}):
+    with settings(spark, **{FORMAT: str(dice.choice([1, 2])), PARTITIONS: "2"}):
         for number, batch in enumerate(batches, 1):
             stream.add(*batch)
             if number == len(batches) or dice.random() < 0.4:
+                spark.conf.set(PARTITIONS, str(dice.choice([1, 2, 2, 3, 4])))
                 found = stream.run(build(make(run), dice.choice(["heap", "rocksdb"]), **calls))
                 run += 1
     told = defaultdict(list)

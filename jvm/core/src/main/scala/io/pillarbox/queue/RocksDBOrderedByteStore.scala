@@ -15,12 +15,14 @@ import org.rocksdb.ColumnFamilyHandle
  * @param limitBytes the bytes that may wait, about
  * @param keyGroupWidth the bytes (1 or 2) of a key's group, see [[OrderPreserving.keyGroupWidth]]; matters
  *   for speed only
+ * @param isMine false for keys that are left out, as those of another database; null if there are none
  */
 private[pillarbox] final class RocksDBOrderedByteStore(
     database: RocksDBStore,
     family: ColumnFamilyHandle,
     limitBytes: Int = RocksDBOrderedByteStore.DefaultLimitBytes,
-    keyGroupWidth: Int = 1
+    keyGroupWidth: Int = 1,
+    isMine: Array[Byte] => Boolean = null
 ) extends OrderedByteStore {
   private val entries = BlindEntries.inFamily(database, family, limitBytes, keyGroupWidth)
 
@@ -35,8 +37,13 @@ private[pillarbox] final class RocksDBOrderedByteStore(
   override def scan(from: Array[Byte], until: Array[Byte]): OrderedByteCursor = {
     entries.write(from, until)
     val found = database.cursor(family, from, until)
+    val shows = if (database.hidden.isEmpty) null else isMine
     new OrderedByteCursor {
-      override def advance(): Boolean = found.advance()
+      override def advance(): Boolean = {
+        var more = found.advance()
+        while (more && shows != null && !shows(found.key)) more = found.advance()
+        more
+      }
       override def key: Array[Byte] = found.key
       override def close(): Unit = found.close()
     }

@@ -1,9 +1,9 @@
 package io.pillarbox.timer
 
-import io.pillarbox.api.TimeDomain
+import io.pillarbox.api.{InputView, TimeDomain}
 import io.pillarbox.queue._
-import io.pillarbox.state.KeyGroupRange
 import io.pillarbox.state.rocksdb.store.RocksDBStore
+import io.pillarbox.state.{KeyGroupRange, KeyPart}
 
 /** Makes the queues that timers wait in. All order timers alike; they differ in where they keep them. */
 private[pillarbox] trait TimerQueues {
@@ -36,19 +36,23 @@ private[pillarbox] object TimerQueues {
    * @param cacheCapacity the number of timers that a key group keeps in memory
    * @param writeBytes the bytes of writes that may wait for the database, for each kind
    * @param changeBytes the bytes of changes that may wait for a commit in memory, for each kind
+   * @param part the keys whose timers are in the queue; others that are in the database are deleted from it.
+   *   None for all
    */
   def inDatabase(
       database: RocksDBStore,
       cacheCapacity: Int = RocksDBCachingPriorityQueueSet.DefaultCacheCapacity,
       writeBytes: Int = RocksDBOrderedByteStore.DefaultLimitBytes,
-      changeBytes: Int = StoredTimerChanges.DefaultLimitBytes
+      changeBytes: Int = StoredTimerChanges.DefaultLimitBytes,
+      part: Option[KeyPart[_]] = None
   ): TimerQueues = {
-    def storeOf(timers: TimerType[_]) = new RocksDBOrderedByteStore(
-      database,
-      database.columnFamily(nameOf(timers.kind)),
-      writeBytes,
-      OrderPreserving.keyGroupWidth(timers.maxKeyGroups)
-    )
+    def storeOf(timers: TimerType[_]) = {
+      val family = database.columnFamily(nameOf(timers.kind))
+      val width = OrderPreserving.keyGroupWidth(timers.maxKeyGroups)
+      part.foreach(part => database.hidden.in(family, testOf(timers, width, part)(_.isMineInSweep), _ => 0))
+      val isMine = part.map(testOf(timers, width, _)(_.isMine))
+      new RocksDBOrderedByteStore(database, family, writeBytes, width, isMine.orNull)
+    }
     new OverStores(storeOf, cacheCapacity) {
       override private[timer] def newChanges[K](timerType: TimerType[K]): TimerChanges[K] =
         new StoredTimerChanges(timerType, database, nameOf(timerType.kind), changeBytes)
@@ -73,6 +77,14 @@ private[pillarbox] object TimerQueues {
     }
 
     override private[timer] def isInMemory: Boolean = false
+  }
+
+  private def testOf[K](timers: TimerType[_], width: Int, part: KeyPart[K])(
+      test: KeyPart[K] => K => Boolean
+  ): Array[Byte] => Boolean = {
+    val serializer = new TimerSerializer(timers.asInstanceOf[TimerType[K]])
+    val view = new InputView
+    bytes => test(part)(serializer.deserialize(view.wrap(bytes, width, bytes.length - width)).key)
   }
 
   /** The name of the column family, which is on disk. */

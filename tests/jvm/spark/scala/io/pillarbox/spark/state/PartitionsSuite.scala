@@ -9,6 +9,7 @@ import io.pillarbox.api.TimeDomain
 import io.pillarbox.spark.LocalSpark
 import io.pillarbox.spark.checkpoint._
 import io.pillarbox.spark.state.CheckpointPartition.{Heap, RocksDB, storageOf}
+import io.pillarbox.state.rocksdb.RocksDBKeyedStateBackend
 import io.pillarbox.state.{Namespace, StateRestoreException}
 import org.apache.commons.io.FileUtils
 import org.apache.hadoop.conf.Configuration
@@ -49,7 +50,9 @@ class PartitionsSuite extends AnyFunSuite with LocalSpark {
           val random = new Random(seed)
           operator.start(1 + random.nextInt(4), storage)
           (1 to 14).foreach { _ =>
-            operator.commit(Seq.fill(6)(random.nextLong(40) -> Some(random.nextLong(100)).filter(_ > 20)))
+            val changes = Seq.fill(6)(random.nextLong(40) -> Some(random.nextLong(100)).filter(_ > 20))
+            if (random.nextBoolean()) operator.commit(changes)
+            else operator.whileSwept(operator.commit(changes))
             if (random.nextInt(3) == 0) operator.snapshot(random.nextInt(operator.partitions))
             random.nextInt(3) match {
               case 0 => operator.start(1 + random.nextInt(6), storage)
@@ -61,6 +64,42 @@ class PartitionsSuite extends AnyFunSuite with LocalSpark {
         }
       }
     }
+
+  test("a multiple of partitions goes on with copies of the databases, from which others' entries go") {
+    withSnapshots(2, RocksDB) { operator =>
+      operator.start(6, RocksDB)
+      operator.check()
+      assert(operator.databases.forall(!_.store.hidden.isEmpty))
+      operator.commit((0L until 30L).map(key => key -> (if (key % 3 == 0) None else Some(-key))))
+      operator.start(12, RocksDB)
+      operator.check()
+      operator.whileSwept(operator.commit(Seq(40L -> Some(40L))))
+      operator.check()
+      assert(operator.databases.forall(_.store.hidden.isEmpty))
+      operator.snapshotAll()
+      assert(operator.tidy(oldest = 4))
+      operator.reload(RocksDB)
+      operator.check()
+      operator.start(12, Heap)
+      operator.check()
+    }
+  }
+
+  test("a key that is not where its hash puts it is found in a database that is opened in place") {
+    withOperator { operator =>
+      operator.start(2, RocksDB)
+      val (partition, open) = operator.open(1)
+      val stray = (0L to 9L).find(placeOf(_, 2) == 0).get
+      operator.replace(1, partition.commit(open, "stray", stray, 1L))
+      operator.replace(0, operator.open(0)._1.commit(operator.open(0)._2, "other"))
+      operator.snapshotAll()
+      val error = intercept[StateRestoreException] {
+        operator.start(4, RocksDB)
+        operator.databases.foreach(_.store.hidden.sweep())
+      }
+      assert(error.condition == "STATE_KEY_MISPLACED" && error.getMessage.contains("partition 0 of 2"))
+    }
+  }
 
   test("state moves to other partitions and to the other backend at once") {
     withOperator { operator =>
@@ -160,6 +199,18 @@ object PartitionsSuite {
 
     def partitions: Int = layout.partitions
 
+    def databases: Seq[RocksDBKeyedStateBackend[_]] =
+      parts.map(_._2.state.backend).collect { case database: RocksDBKeyedStateBackend[_] => database }
+
+    /** Runs `action` while what is of other partitions is deleted. */
+    def whileSwept(action: => Unit): Unit = {
+      val states = parts.map(_._2.state)
+      val sweep = new Thread(() => states.foreach(_.sweep()))
+      sweep.start()
+      action
+      sweep.join()
+    }
+
     def open(number: Int): (CheckpointPartition, VersionedState) = parts(number)
 
     def replace(number: Int, open: VersionedState): Unit = {
@@ -226,10 +277,11 @@ object PartitionsSuite {
         .list()
     } yield number -> file
 
+    /** Other partitions' keys may be in a database for a while, and nobody asks for them. */
     def check(): Unit = {
       val found = for {
         ((partition, open), number) <- parts.zipWithIndex
-        key <- 0L until 40L
+        key <- 0L to 40L if placeOf(key, partitions) == number || hidesNothing(open)
         value <- partition.read(open, key)
       } yield {
         assert(placeOf(key, partitions) == number, s"key $key")
@@ -237,6 +289,11 @@ object PartitionsSuite {
       }
       assert(found.sorted == expected.toSeq.sorted, s"version $version of $layout")
       assert(parts.map { case (partition, open) => partition.timers(open) }.sum == timers.size)
+    }
+
+    private def hidesNothing(open: VersionedState) = open.state.backend match {
+      case database: RocksDBKeyedStateBackend[_] => database.store.hidden.isEmpty
+      case _ => true
     }
   }
 }

@@ -29,6 +29,7 @@ private[rocksdb] object ColumnMigration {
     if (plan.sameBytes && CompactionTtl.fits(column.name.ttlSeconds, ttlSeconds))
       store.enableCompaction(column.family)
     else {
+      store.hidden.finish()
       entries.dirty.write()
       val old = column.family
       val name = column.name.copy(generation = column.name.generation + 1, ttlSeconds = ttlSeconds)

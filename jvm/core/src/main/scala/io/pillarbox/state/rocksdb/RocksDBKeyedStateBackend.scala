@@ -91,6 +91,7 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
 
   override def commit(out: OutputStream): CommitSummary = {
     checkThread()
+    store.hidden.check()
     val writer = new StateStreamWriter(out, header(isSnapshot = false, currentVersion + 1))
     val lists = new ListChanges(writer)
     var last: StateColumn = null
@@ -115,6 +116,7 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
 
   override def snapshot(out: OutputStream): CommitSummary = {
     checkThread()
+    store.hidden.finish()
     val writer = new StateStreamWriter(out, header(isSnapshot = true, currentVersion))
     columns.values.foreach { column =>
       writer.beginState(column.id)
@@ -136,6 +138,7 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
    */
   def checkpoint(target: Path): Unit = {
     checkThread()
+    store.hidden.finish()
     entries.dirty.write()
     store.checkpoint(target)
     DirectoryHeader.write(target, header(isSnapshot = true, currentVersion))
@@ -184,25 +187,22 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
     val counts = other.columns.values.map { from =>
       copy(other.store, from, columnFor(from.meta, from.name.ttlSeconds), keys)
     }
-    store.batch.write()
     entries.assumeLive(entries.live + counts.sum)
   }
 
   /** Returns the number of copied values, elements or entries. */
   private def copy(from: RocksDBStore, column: StateColumn, to: StateColumn, keys: RecordKeys[K]): Long = {
-    val chunk = new ListChunk
     val found = from.cursor(column.family, Array.emptyByteArray, null)
+    val elementsOf = counterOf(column)
     var count = 0L
     try
-      while (found.advance()) {
-        val key = found.key
-        if (keys == null || keys.keeps(key, 0, key.length)) {
-          val value = found.value
-          store.batch.put(to.familyNumber, key, 0, key.length, value, 0, value.length)
-          if (!column.isPacked) count += 1
-          else {
-            chunk.open(value)
-            while (chunk.next()) count += 1
+      store.addSorted(to.family) { file =>
+        while (found.advance()) {
+          val key = found.key
+          if (keys == null || keys.keeps(key, 0, key.length)) {
+            val value = found.value
+            file.put(key, value)
+            count += elementsOf(value)
           }
         }
       }
@@ -210,13 +210,39 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
     count
   }
 
+  /** Returns a function that says how many values, elements or entries are in one entry of the database. */
+  private def counterOf(column: StateColumn): Array[Byte] => Int =
+    if (!column.isPacked) _ => 1
+    else {
+      val chunk = new ListChunk
+      value => chunk.open(value).countRest()
+    }
+
+  /**
+   * Goes on with a part of the keys alone. The entries of others are hidden, and deleted by the database's
+   * sweep. After the backend was opened on a checkpoint, and before anything else.
+   */
+  def keepOnly(part: KeyPart[K]): Unit = {
+    columns.values.foreach { column =>
+      val keys = RecordKeys.of[K](keySerializer, key => part.isMineInSweep(key))
+      store.hidden.in(column.family, key => keys.keeps(key, 0, key.length), counterOf(column))
+    }
+    val mine = (part.share * part.entries).round
+    entries.assumeLive(mine)
+    store.hidden.expect(part.entries - mine)
+  }
+
   override def entryCount: Long = {
     checkThread()
-    entries.publishCounters()
+    val surplus = store.hidden.surplus()
+    if (surplus == 0L) entries.publishCounters() else entries.assumeLive(entries.total - surplus)
     entries.live
   }
 
-  override def assumeEntries(count: Long): Unit = entries.assumeLive(count)
+  override def assumeEntries(count: Long): Unit = {
+    entries.assumeLive(count)
+    store.hidden.expect(0L)
+  }
 
   private def columnFor(meta: StateMeta): StateColumn =
     columnFor(meta, CompactionTtl.seconds(meta, config.compactionMargin))

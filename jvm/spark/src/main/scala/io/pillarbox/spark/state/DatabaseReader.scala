@@ -4,6 +4,7 @@ import java.io.{BufferedInputStream, ByteArrayInputStream, ByteArrayOutputStream
 import java.nio.file.{Files, Path => LocalPath}
 
 import io.pillarbox.spark.checkpoint._
+import io.pillarbox.state.KeyPart
 import io.pillarbox.state.rocksdb.RocksDBKeyedStateBackend
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.pillarbox.{LocalFolder, LocalFolders}
@@ -12,8 +13,13 @@ import org.apache.spark.sql.pillarbox.{LocalFolder, LocalFolders}
  * The files of a database on the local disk, from a snapshot.
  *
  * @param timersInside true if it has the timers, too
+ * @param part the keys whose state is taken from it; None for all
  */
-private[pillarbox] final case class LocalDatabase(folder: LocalFolder, timersInside: Boolean)
+private[pillarbox] final case class LocalDatabase(
+    folder: LocalFolder,
+    timersInside: Boolean,
+    part: Option[KeyPart[UnsafeRow]] = None
+)
 
 /**
  * Opens state on the database of a snapshot, or copies its content where state is kept in another way.
@@ -28,10 +34,10 @@ private[state] final class DatabaseReader(
   private val tables = new SharedTables(folder.path, folder.conf)
 
   /**
-   * @param keeps true for the keys whose state is copied; null for all
+   * @param taken the keys whose state is taken; null for all
    * @throws io.pillarbox.state.StateException if a file is missing or damaged, with its name
    */
-  def read(file: StateFile, keeps: UnsafeRow => Boolean): DatabaseReader.Opened = {
+  def read(file: StateFile, taken: TakenKeys): DatabaseReader.Opened = {
     val source = folder.pathOf(file).toString
     var manifest: DatabaseManifest = null
     val timers = new ByteArrayOutputStream
@@ -42,10 +48,14 @@ private[state] final class DatabaseReader(
     }
     val local = download(manifest, source)
     val database = LocalDatabase(local, manifest.timersInside)
-    closingIfFails(local)(adopt(database)) match {
+    val part = Option(taken).filterNot(_.isAll).map(_.partOf(header.entries))
+    def keeps = if (taken == null || taken.isAll) null else taken.test
+    closingIfFails(local)(adopt(database.copy(part = part))) match {
       case Some(state) =>
         if (!manifest.timersInside)
-          closingIfFails(state)(state.timers.restore(new ByteArrayInputStream(timers.toByteArray), source))
+          closingIfFails(state)(
+            state.timers.restore(new ByteArrayInputStream(timers.toByteArray), source, keeps)
+          )
         DatabaseReader.Opened(
           state,
           manifest.tables.map(table => table.local -> table).toMap,

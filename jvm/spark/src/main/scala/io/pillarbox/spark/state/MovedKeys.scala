@@ -1,6 +1,6 @@
 package io.pillarbox.spark.state
 
-import io.pillarbox.state.StateRestoreException
+import io.pillarbox.state.{KeyPart, StateRestoreException}
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
 import org.apache.spark.sql.types.StructType
@@ -28,9 +28,6 @@ private[state] final class MovedKeys(
     )
   }
 
-  /** True if all of them are taken. */
-  val takesAll: Boolean = from.partitions % to.partitions == 0
-
   /** @throws StateRestoreException if the key is not of the partition that it comes from */
   override def apply(key: UnsafeRow): Boolean = {
     val found = toPartitions(key)
@@ -50,4 +47,45 @@ private[state] object MovedKeys {
 
   /** Partition `number` of so many. */
   final case class Place(number: Int, partitions: Int)
+}
+
+/**
+ * The keys that a partition takes from one that was there before, by way of others if the number has changed
+ * more than once.
+ *
+ * @param isAlone true if it takes none from any other
+ * @param further the keys of `to` that are taken; null for all
+ */
+private[state] final class TakenKeys(
+    keys: StructType,
+    from: MovedKeys.Place,
+    to: MovedKeys.Place,
+    source: String,
+    val isAlone: Boolean,
+    further: TakenKeys
+) {
+
+  /** True if all keys are taken. */
+  val isAll: Boolean = further == null && from.partitions % to.partitions == 0
+
+  /** True for the keys that are taken. One thread. */
+  lazy val test: UnsafeRow => Boolean = newTest()
+
+  private def newTest(): UnsafeRow => Boolean = {
+    val mine = new MovedKeys(keys, from, to, source)
+    if (further == null) mine
+    else {
+      val others = further.newTest()
+      key => mine(key) && others(key)
+    }
+  }
+
+  /** About the part of all keys that is taken. */
+  private def share: Double = {
+    val step = BigInt(from.partitions).gcd(to.partitions).toDouble
+    step / to.partitions * (if (further == null) 1.0 else further.share)
+  }
+
+  /** @param entries the entries of all keys */
+  def partOf(entries: Long): KeyPart[UnsafeRow] = new KeyPart(share, entries, () => newTest())
 }

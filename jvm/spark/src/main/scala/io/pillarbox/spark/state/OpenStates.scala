@@ -39,6 +39,10 @@ private[pillarbox] object OpenStates extends OpenPartitions[VersionedState] {
 
   override protected def discard(state: VersionedState): Unit = state.close()
 
+  /** Sweeps the state of a partition, which a task may check out meanwhile. */
+  private[state] def sweep(partition: StatePartition): Unit =
+    Option(idle.get(partition)).foreach(_.state.sweep())
+
   /** Runs `action` on idle state, while a task that checks it out waits. False if it is not idle. */
   private[state] def whileIdle(partition: StatePartition)(action: VersionedState => Unit): Boolean = {
     val state = idle.get(partition)

@@ -48,6 +48,12 @@ private[pillarbox] final class PartitionState(
   def dueTimes: DueTimes =
     DueTimes(timers.nextTimestamp(TimeDomain.EVENT_TIME), timers.nextTimestamp(TimeDomain.PROCESSING_TIME))
 
+  /** Deletes what is hidden in its database, as it is of other partitions. Any thread, while it is used. */
+  def sweep(): Unit = backend match {
+    case database: RocksDBKeyedStateBackend[_] => database.store.hidden.sweep()
+    case _ => ()
+  }
+
   override def close(): Unit =
     try if (kept != null) kept.close()
     finally

@@ -5,7 +5,7 @@ import io.pillarbox.state.heap.HeapKeyedStateBackend
 import io.pillarbox.state.rocksdb.RocksDBKeyedStateBackend
 import io.pillarbox.state.rocksdb.cache.CacheBudget
 import io.pillarbox.state.rocksdb.store.{RocksDBConfig, RocksDBMemory, RocksDBStore}
-import io.pillarbox.state.{KeyGroupRange, KeyedStateBackend}
+import io.pillarbox.state.{KeyGroupRange, KeyPart, KeyedStateBackend}
 import io.pillarbox.timer.TimerQueues
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.pillarbox.{LocalFolder, LocalFolders, SparkAdapter}
@@ -98,9 +98,11 @@ private[pillarbox] object StateBackends {
                 sharedCache = CacheBudget.ofProcess,
                 clockBehind = clockBehind
               )
-              new RocksDBKeyedStateBackend(keys, MaxKeyGroups, AllKeyGroups, clock, config)
+              val backend = new RocksDBKeyedStateBackend(keys, MaxKeyGroups, AllKeyGroups, clock, config)
+              from.flatMap(_.part).foreach(backend.keepOnly)
+              backend
           },
-        backend => timerQueues(timers, backend, memoryLimit, closing),
+        backend => timerQueues(timers, backend, memoryLimit, closing, from.flatMap(_.part)),
         () => closing.run(),
         trackChanges = true,
         timersInDatabase = kind == StorageKind.RocksDB && timers == StorageKind.RocksDB
@@ -122,12 +124,14 @@ private[pillarbox] object StateBackends {
       kind: StorageKind,
       backend: KeyedStateBackend[UnsafeRow],
       memoryLimit: Long,
-      closing: Closing
+      closing: Closing,
+      part: Option[KeyPart[UnsafeRow]]
   ): TimerQueues = kind match {
     case StorageKind.Heap => TimerQueues.Heap
     case StorageKind.RocksDB =>
       backend match {
-        case rocks: RocksDBKeyedStateBackend[_] => TimerQueues.inDatabase(rocks.store)
+        case rocks: RocksDBKeyedStateBackend[_] =>
+          TimerQueues.inDatabase(rocks.store, part = part)
         case _ =>
           val own = new RocksDBStore(RocksDBConfig(closing.folder().path, memoryLimit))
           closing.first(own)

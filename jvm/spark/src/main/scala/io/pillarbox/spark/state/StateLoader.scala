@@ -70,16 +70,16 @@ private[pillarbox] final class StateLoader(
     /**
      * Reads a partition's files for a version, and before them those of the partitions that it began in.
      *
-     * @param keeps true for the keys whose state is taken; null for all
+     * @param taken the keys whose state is taken; null for all
      */
-    def read(from: PartitionFiles, version: StateVersion, keeps: UnsafeRow => Boolean = null): Unit = {
+    def read(from: PartitionFiles, version: StateVersion, taken: TakenKeys = null): Unit = {
       val path = from.history.pathTo(version, file => skipped(from.folder.pathOf(file)))
       val isWhole = path.headOption.exists(_.kind.isFull)
-      if (!isWhole) from.earlier.foreach { case (other, its) => readEarlier(other, its, from, keeps) }
+      if (!isWhole) from.earlier.foreach { case (other, its) => readEarlier(other, its, from, taken) }
       id = None
       deltas =
         if (isWhole || from.earlier.isEmpty) path.count(_.kind == StateFileKind.Delta) else StateLoader.Ripe
-      path.foreach(read(from.folder, _, keeps))
+      path.foreach(read(from.folder, _, taken))
     }
 
     /** Reads what a partition began with from one of the partitions there were. */
@@ -87,37 +87,35 @@ private[pillarbox] final class StateLoader(
         other: PartitionFiles,
         version: StateVersion,
         into: PartitionFiles,
-        keeps: UnsafeRow => Boolean
+        further: TakenKeys
     ): Unit = {
       val before = if (state == null) Some(0L) else entries
       if (state != null) state.backend.restoresOther()
-      val mine = new MovedKeys(keys, placeOf(other), placeOf(into), other.folder.path.toString)
-      read(other, version, if (keeps == null) mine else (key: UnsafeRow) => mine(key) && keeps(key))
+      val isAlone = into.earlier.sizeIs == 1 && (further == null || further.isAlone)
+      val source = other.folder.path.toString
+      val mine = new TakenKeys(keys, placeOf(other), placeOf(into), source, isAlone, further)
+      read(other, version, mine)
       tables = Map.empty
-      entries = for (all <- before; its <- entries if mine.takesAll && keeps == null) yield all + its
+      entries = for (all <- before; its <- entries if mine.isAll) yield all + its
     }
 
     private def placeOf(files: PartitionFiles) = MovedKeys.Place(files.number, files.layout.partitions)
 
-    private def read(folder: StateFolder, file: StateFile, keeps: UnsafeRow => Boolean): Unit = {
+    private def read(folder: StateFolder, file: StateFile, taken: TakenKeys): Unit = {
       snapshot = Option.when(file.kind.isFull)(folder.pathOf(file))
-      if (file.kind == StateFileKind.Database) noted(readDatabase(folder, file, keeps))
+      if (file.kind == StateFileKind.Database) noted(readDatabase(folder, file, taken))
       else {
-        val header = restore(folder, file, keeps)
+        val header = restore(folder, file, if (taken == null) null else taken.test)
         if (file.kind == StateFileKind.Delta && header.base != id) throw replaced(folder, file, header)
         noted(header)
       }
       snapshot = None
     }
 
-    private def readDatabase(folder: StateFolder, file: StateFile, keeps: UnsafeRow => Boolean) = {
-      val takesAll = keeps match {
-        case null => true
-        case mine: MovedKeys => mine.takesAll
-        case _ => false
-      }
-      val first = if (state == null && takesAll) adopt else (_: LocalDatabase) => None
-      val opened = new DatabaseReader(folder, () => result, first).read(file, keeps)
+    private def readDatabase(folder: StateFolder, file: StateFile, taken: TakenKeys) = {
+      val fits = taken == null || taken.isAll || taken.isAlone
+      val first = if (state == null && fits) adopt else (_: LocalDatabase) => None
+      val opened = new DatabaseReader(folder, () => result, first).read(file, taken)
       state = opened.state
       tables = opened.tables
       snapshotBytes = opened.bytes

@@ -69,6 +69,7 @@ private[pillarbox] object StateMaintenance {
    * opens a database that has outgrown its options from that snapshot.
    */
   private def snapshot(partition: StatePartition, settings: StateSettings): Unit = {
+    OpenStates.sweep(partition)
     val local = LocalFolders.create("snapshot")
     try {
       var taken = Option.empty[(VersionedState, SnapshotWriter)]

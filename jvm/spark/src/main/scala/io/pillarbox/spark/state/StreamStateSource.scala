@@ -105,7 +105,9 @@ private[pillarbox] final class StreamStateSource(
       task.metrics.get(metric).foreach(_.set(math.max(0L, due - now)))
 
   private def checkIn(): Unit = {
-    val takeSnapshot = versioned.isSnapshotDue(settings.snapshotEvery)
+    // A snapshot after the first micro-batch of these partitions would take its tasks' processors.
+    val takeSnapshot =
+      versioned.isSnapshotDue(settings.snapshotEvery) && !commits.layout.beginsWith(base.number)
     committed = true
     versioned.state.backend.clearCurrentKey()
     OpenStates.checkIn(partition, versioned)

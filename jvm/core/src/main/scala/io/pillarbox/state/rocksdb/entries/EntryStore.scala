@@ -54,6 +54,9 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
   var spills = 0L
   private var ownLive = 0L
 
+  /** The number of entries now. */
+  def total: Long = ownLive
+
   /** The cache's entry that [[get]] found. */
   private var found = -1
 

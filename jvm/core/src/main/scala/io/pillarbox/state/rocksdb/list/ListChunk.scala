@@ -95,6 +95,13 @@ private[rocksdb] final class ListChunk {
     if (step == ListChunk.NoBase) in.readLong() else base + step - 1
   }
 
+  /** The number of elements from here to the end, where it is then. */
+  def countRest(): Int = {
+    var count = 0
+    while (next()) count += 1
+    count
+  }
+
   /** Reads from the first element again. */
   def rewind(): Unit = {
     in.wrap(in.array, bodyOffset, bodyLength)

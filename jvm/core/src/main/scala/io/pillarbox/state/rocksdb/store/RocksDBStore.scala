@@ -62,6 +62,9 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
   /** The next batch; a caller that adds to it writes it in the end. */
   private[rocksdb] val batch = new BatchBuilder(this)
 
+  /** What is to go from this database, as it is another one's. */
+  private[pillarbox] val hidden = new HiddenEntries(this)
+
   /** Returns a column family for structures beside the states: restored by this name, or a new one. */
   private[pillarbox] def columnFamily(name: String): ColumnFamilyHandle = {
     val bytes = name.getBytes(UTF_8)
@@ -148,6 +151,16 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
     finally native.close()
   }
 
+  /** Adds the entries that `fill` puts, in the order of their keys, each of which must not be there yet. */
+  private[rocksdb] def addSorted(family: ColumnFamilyHandle)(fill: SortedFile => Unit): Unit =
+    guarded("add a file to") {
+      val file = new SortedFile(db, family, config.directory.resolve("sorted.new"), tableConfig)
+      try {
+        fill(file)
+        file.ingest()
+      } finally file.close()
+    }
+
   /** Reads up to `limit` entries with keys from `from` (included) to `until` (excluded), in order. */
   def scan(family: ColumnFamilyHandle, from: Array[Byte], until: Array[Byte], limit: Int): ScanPage = {
     val found = cursor(family, from, until)
@@ -190,6 +203,18 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
   /** Compacts all of a column family, which drops old entries. */
   def compact(family: ColumnFamilyHandle): Unit = guarded("compact")(db.compactRange(family))
 
+  /** Does so unless entries that have an age must not be dropped now. Any thread. */
+  private[rocksdb] def compactIfAllowed(family: ColumnFamilyHandle): Unit = {
+    val hasAge = ColumnName.parse(family.getName).exists(_.ttlSeconds > 0)
+    val isAllowed = !hasAge || families.synchronized(expiring(family) && expiryAllowed)
+    if (isAllowed) compact(family)
+  }
+
+  /** Ends compactions; to be followed by [[close]]. Any thread. */
+  private[rocksdb] def cancelCompaction(): Unit = families.synchronized {
+    if (isOpen) db.cancelAllBackgroundWork(false)
+  }
+
   /** Copies the database, by hard links on the same file system, to a directory that must not exist yet. */
   def checkpoint(target: Path): Unit = guarded("checkpoint") {
     val checkpoint = Checkpoint.create(db)
@@ -206,12 +231,15 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
     if (isOpen) families.keys.iterator.map(db.getLongProperty(_, name)).sum else 0L
   }
 
-  override def close(): Unit = families.synchronized {
-    if (isOpen) {
-      isOpen = false
-      families.foreach { case (handle, _) => handle.close() }
-      db.close()
-      freeNatives()
+  override def close(): Unit = {
+    hidden.close()
+    families.synchronized {
+      if (isOpen) {
+        isOpen = false
+        families.foreach { case (handle, _) => handle.close() }
+        db.close()
+        freeNatives()
+      }
     }
   }
 
