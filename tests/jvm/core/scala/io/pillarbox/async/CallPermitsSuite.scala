@@ -134,6 +134,20 @@ class CallPermitsSuite extends AnyFunSuite {
     assert(desk.beginning == Nil)
   }
 
+  test("behind one that is given up the next one waits for its own charges only") {
+    val clock = new SimulatedClock
+    val gate = CallGate.ofUnits(Seq(new RateGate(100, TimeUnit.MINUTES.toNanos(1), 1, clock) -> 0))
+    val desk = new Desk(gate, units = Seq("tokens"))
+    Seq(1L -> 40.0, 2L -> 90.0, 3L -> 10.0).foreach { case (id, charge) =>
+      desk.permits.ask(id, Array(charge))
+    }
+    clock.run(30000)
+    assert(desk.beginning == Seq(1))
+    desk.permits.gaveUp(2, hasBegun = false, NotReported)
+    clock.run(45000)
+    assert(desk.beginning == Seq(3))
+  }
+
   test("a limit hears of overload, of pauses for all, and of what the service says") {
     val heard = mutable.Buffer.empty[String]
     val gate = new CallGate {

@@ -163,11 +163,10 @@ private[pillarbox] final class CallPermits(
     one.isGone = true
     if (one.isFunded) budget.foreach(_.notBegun())
     if (!dropGone(unfunded)) budget.foreach(_.forget(funder))
-    if (!dropGone(line)) {
-      // A permit that is on its way finds nobody in line, and is given back.
-      if (waiter != null && gate.cancel(waiter)) waiter = null
-      metrics.limitWait.markEnd()
-    }
+    dropGone(line)
+    // One for another in line would wait for the charges of this one. A permit that is on its way is given back.
+    if (waiter != null && waiter.one.isGone && gate.cancel(waiter)) waiter = null
+    advance()
   }
 
   /** Takes note of what the service says of a limit in an attempt, by the number of the unit. */

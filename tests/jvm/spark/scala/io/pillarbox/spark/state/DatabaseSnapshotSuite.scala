@@ -167,6 +167,19 @@ class DatabaseSnapshotSuite extends AnyFunSuite with LocalSpark with FewAndMany 
     }
   }
 
+  test("a thousand versions without a snapshot are read back one after the other") {
+    CheckpointPartition.use(FileNames.Attempts, RocksDB) { partition =>
+      val start = partition.loader.load(StateVersion.Empty)
+      (1 to 1000).foldLeft(start)((open, i) => partition.commit(open, s"id-$i", i % 70L, i.toLong)).close()
+      val began = System.nanoTime
+      val loaded = partition.load(1000, "id-1000")
+      info(s"in ${(System.nanoTime - began) / 1000000} ms")
+      (931 to 1000).foreach(i => assert(partition.read(loaded, i % 70L).contains(i.toLong)))
+      assert(loaded.deltas == 1000 && partition.timers(loaded) == 1000)
+      loaded.close()
+    }
+  }
+
   test("the sizes of snapshot and deltas are known again after a restart, whatever keeps the state") {
     Seq(RocksDB, Heap).foreach { storage =>
       CheckpointPartition.use(FileNames.Ids, storage) { partition =>

@@ -38,13 +38,13 @@ private[async] final class OwnCalls(
   private val metrics = new AsyncMetrics(spec.usageUnits)
   private val bill = TaskBill.of(spec, context, metrics, factory.metrics)
   private val held: HeldGate = ExecutorGates.ofProcess.hold(factory.limitKeys, spec.limits, spec.units)
-  private val charges = held.charges(spec.operator, factory.estimates)
+  private val charges = orClosed(held.charges(spec.operator, factory.estimates))
   private val needsRows = !factory.estimates.forall(_.foldable)
   private val functions = charges.fold(0)(_.functions)
-  private val budget = for {
+  private val budget = orClosed(for {
     budget <- spec.budget
     key <- factory.budgetKey
-  } yield BudgetLedgers.ofProcess.hold(key, budget.terms)
+  } yield BudgetLedgers.ofProcess.hold(key, budget.terms))
 
   /** For each row of the frame its charges, or the error for it. */
   private val charged = mutable.ArrayBuffer.empty[AnyRef]
@@ -54,6 +54,14 @@ private[async] final class OwnCalls(
   private var published = Map.empty[String, Long]
   private var reportedNanos = System.nanoTime - ReportNanos
   private var isClosed = false
+
+  private def orClosed[T](made: => T): T =
+    try made
+    catch {
+      case problem: Throwable =>
+        held.close()
+        throw problem
+    }
 
   override def add(row: InternalRow): Unit = if (needsRows) charged += chargesOf(row)
 

@@ -15,7 +15,15 @@ import io.pillarbox.state.StateException
  *   [[StateLayout]]
  */
 private[pillarbox] final class StateHistory(folder: StateFolder, since: Long = 0) {
-  private type Files = Set[StateFile]
+
+  /** The files that are there, by version: a log can have thousands. */
+  private final class Files(all: Seq[StateFile]) {
+    private val byVersion = all.groupBy(_.version)
+
+    def of(version: Long): Seq[StateFile] = byVersion.getOrElse(version, Nil)
+
+    def apply(file: StateFile): Boolean = of(file.version).contains(file)
+  }
 
   /**
    * Returns the files to read for `version`, in order: at most one snapshot, then deltas.
@@ -24,7 +32,7 @@ private[pillarbox] final class StateHistory(folder: StateFolder, since: Long = 0
    * @throws io.pillarbox.state.StateRestoreException if a file is missing
    */
   def pathTo(version: StateVersion, isSkipped: StateFile => Boolean = _ => false): Seq[StateFile] = {
-    val there = folder.list().filterNot(isSkipped).toSet
+    val there = new Files(folder.list().filterNot(isSkipped))
     val path = mutable.ArrayDeque.empty[StateFile]
     var at = accepted(version, there)
     while (at.number > since) {
@@ -50,7 +58,7 @@ private[pillarbox] final class StateHistory(folder: StateFolder, since: Long = 0
    * same state as before.
    */
   def accepted(version: StateVersion): StateVersion =
-    if (version == StateVersion.Empty) version else accepted(version, folder.list().toSet)
+    if (version == StateVersion.Empty) version else accepted(version, new Files(folder.list()))
 
   /**
    * Returns the header of a version's delta.
@@ -81,7 +89,7 @@ private[pillarbox] final class StateHistory(folder: StateFolder, since: Long = 0
 
   private def firstFor(current: StateVersion, oldest: Long): Option[StateFile] =
     if (oldest <= since) None
-    else ancestor(current, oldest, folder.list().toSet).flatMap(pathTo(_).headOption)
+    else ancestor(current, oldest, new Files(folder.list())).flatMap(pathTo(_).headOption)
 
   /** Deletes files of some versions, and the tables that were written before a version for nobody else. */
   private def delete(isOld: Long => Boolean, below: Long, tables: SharedTables): Unit = {
@@ -116,8 +124,8 @@ private[pillarbox] final class StateHistory(folder: StateFolder, since: Long = 0
    */
   private def baseOfNext(number: Long, there: Files): Option[String] = {
     val run = Attempt.runOf(newest(number, there))
-    val attempts = there.filter { file =>
-      file.version == number + 1 && file.kind.hasBase && Attempt.runOf(file.id) >= run
+    val attempts = there.of(number + 1).filter { file =>
+      file.kind.hasBase && Attempt.runOf(file.id) >= run
     }
     for {
       file <- attempts.maxByOption(_.id)(Attempt.oldestFirst)
@@ -131,7 +139,7 @@ private[pillarbox] final class StateHistory(folder: StateFolder, since: Long = 0
     catch { case _: StateException => None }
 
   private def idsOf(number: Long, there: Files): Set[Option[String]] =
-    there.filter(_.version == number).map(_.id)
+    there.of(number).map(_.id).toSet
 
   /** Returns the version that a version's delta was made from. It is read only where attempts differ. */
   private def before(version: StateVersion, there: Files): StateVersion = {
@@ -142,7 +150,7 @@ private[pillarbox] final class StateHistory(folder: StateFolder, since: Long = 0
   }
 
   private def snapshotOf(version: StateVersion, there: Files): Option[StateFile] =
-    StateFileKind.full.map(StateFile(_, version.number, version.id)).find(there)
+    StateFileKind.full.map(StateFile(_, version.number, version.id)).find(there(_))
 
   private def tablesOf(file: StateFile): Seq[String] = {
     val source = folder.pathOf(file).toString
