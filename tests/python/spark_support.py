@@ -199,8 +199,9 @@ def eventually(condition: Callable[[], bool], what: str, limit_s: float = LIMIT_
         time.sleep(0.02)
 
 
-# The thread that looks after keyed state is one a process, and stays.
-_KEPT = "pillarbox state maintenance"
+# The thread that looks after keyed state is one a process, and stays; those that create files of
+# checkpoints stay for a minute.
+_KEPT = ("pillarbox state maintenance", "pillarbox checkpoint")
 # On Spark 4.0 and 4.1 it asks whether tasks were killed, and ends a second after the last one.
 KILL_WATCH = "pillarbox kill watch"
 
@@ -210,7 +211,7 @@ def channel_threads(spark: SparkSession) -> list[str]:
     jvm: Any = context_of_tests()._jvm
     threads = jvm.java.lang.Thread.getAllStackTraces().keySet()
     names = [thread.getName() for thread in threads]
-    return [name for name in names if name.startswith("pillarbox ") and name != _KEPT]
+    return [name for name in names if name.startswith("pillarbox ") and name not in _KEPT]
 
 
 def threads_are_gone(spark: SparkSession, but: str = "") -> None:
