@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
 
 import pillarbox as pb
 
@@ -72,6 +73,19 @@ def keyed(function: pb.KeyedProcessFunction, backend: str = "rocksdb") -> Transf
     return lambda df: pb.process_keyed(df, function, by="k", returns=returns, backend=backend)
 
 
+def wide(columns: int, inputs: list[str] | None) -> Transform:
+    """A running count over rows with so many columns."""
+
+    def transform(df: DataFrame) -> DataFrame:
+        more = [(F.col("v") + n).alias(f"c{n}") for n in range(columns - len(df.columns))]
+        returns = "k bigint, n bigint, total bigint"
+        return pb.process_keyed(
+            df.select("*", *more), RunningCount(), by="k", returns=returns, inputs=inputs
+        )
+
+    return transform
+
+
 @dataclass(frozen=True)
 class Cost:
     """CPU seconds of a row, one of each repeat, and the bytes that its checkpoint grew by."""
@@ -93,8 +107,11 @@ class Growth:
     def __init__(self, spark: SparkSession, options: argparse.Namespace) -> None:
         self.spark, self.options = spark, options
 
-    def cost(self, transform: Transform, keys: int, rows: int) -> Cost:
-        """The cost of a row of random keys, over that of a start, with a state of `keys` keys."""
+    def cost(self, transform: Transform, keys: int, rows: int, hot: float = 0) -> Cost:
+        """The cost of a row of random keys, over that of a start, with a state of `keys` keys.
+
+        A share `hot` of the rows has one key.
+        """
         with tempfile.TemporaryDirectory(prefix="growth-", ignore_cleanup_errors=True) as name:
             query = Query(self.spark, Path(name), transform)
             random = np.random.default_rng(7)
@@ -102,7 +119,8 @@ class Growth:
             starts = [query.run(random.integers(0, keys, FEW)).cpu_seconds for _ in range(2)]
             before, found = query.bytes(), []
             for _ in range(self.options.repeats):
-                used = query.run(random.integers(0, keys, rows))
+                chosen = random.integers(0, keys, rows)
+                used = query.run(np.where(random.random(rows) < hot, 0, chosen))
                 found.append((used.cpu_seconds - starts[-1]) / (rows - FEW))
             grown = (query.bytes() - before) / self.options.repeats / rows
         cost = Cost(found, grown)
@@ -126,6 +144,24 @@ class Growth:
             for size, cost in zip(self.options.sizes, found, strict=True)
         ]
         return table(SIZES, ("bytes of a value", "pb.process_keyed", "checkpoint, bytes"), lines)
+
+    def skew(self) -> str:
+        lines = []
+        for hot in (0.0, 0.5, 0.9):
+            cost = self.cost(keyed(RunningCount()), 100_000, self.options.rows, hot)
+            lines.append((f"{hot:.0%}", str(cost)))
+        return table(SKEW, ("rows of one key", "pb.process_keyed"), lines)
+
+    def columns(self) -> str:
+        """A function that reads two columns, of rows with ever more."""
+        lines = []
+        for number in self.options.columns:
+            costs = [
+                self.cost(wide(number, inputs), 100_000, self.options.rows)
+                for inputs in (["k", "v"], None)
+            ]
+            lines.append((f"{number}", *map(str, costs)))
+        return table(COLUMNS, ("columns", 'inputs=["k", "v"]', "all columns"), lines)
 
     def timers(self) -> str:
         lines = []
@@ -227,6 +263,12 @@ cost is a fixed one and one a byte."""
 TIMERS = """Timers
 A timer is a place in a heap of its partition: log(n) comparisons for each
 that is set or deleted."""
+SKEW = """Skew
+Rows of one key are in one task, which takes as long as it takes for them; a row costs no more, and
+its state goes to the worker once a frame."""
+COLUMNS = """Width of rows
+What the function doesn't read, and no expression after it, is not sent to the worker; the shuffle
+carries only what is read."""
 PARTITIONS = """Partitions
 A micro-batch of 2,000 rows has a fixed cost, and each task one: its plan, its worker's session and
 a file of its version. Where tasks have few rows, it grows with their number, not with the rows."""
@@ -241,7 +283,8 @@ def main() -> None:
     try:
         growth = Growth(spark, options)
         keys, grown = growth.keys()
-        parts = [keys, growth.sizes(), growth.timers(), growth.partitions(), growth.calls()]
+        parts = [keys, growth.sizes(), growth.timers(), growth.skew(), growth.columns()]
+        parts += [growth.partitions(), growth.calls()]
     finally:
         spark.stop()
     page = report.page(
@@ -284,7 +327,8 @@ def arguments() -> argparse.Namespace:
     options.keys = [10**3, 10**4, 10**5, 10**6, 10**7]
     options.sizes = [10, 100, 1_000, 10_000]
     options.timers = [10**3, 10**4, 10**5, 10**6]
-    options.partitions, options.calls = [2, 20, 200], [10, 100, 1_000, 10_000, 100_000]
+    options.partitions, options.columns = [2, 20, 200], [2, 10, 50]
+    options.calls = [10, 100, 1_000, 10_000, 100_000]
     if options.quick:
         options.rows, options.repeats = 20_000, 1
         options.keys, options.timers = [10**3, 10**4], [10**3, 10**4]
