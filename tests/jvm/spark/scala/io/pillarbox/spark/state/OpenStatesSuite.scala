@@ -3,9 +3,13 @@ package io.pillarbox.spark.state
 import java.util.UUID
 import java.util.concurrent.{CompletableFuture, CountDownLatch, TimeUnit}
 
+import io.pillarbox.api.StateDescriptor
 import io.pillarbox.spark.LocalSpark
 import io.pillarbox.spark.checkpoint.StateVersion
 import io.pillarbox.spark.task.OperatorFigure
+import io.pillarbox.state.heap.HeapKeyedStateBackend
+import io.pillarbox.state.{KeyGroupRange, KeyedStateBackend}
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.pillarbox.StatePartition
 import org.apache.spark.sql.types.StructType
 import org.scalatest.concurrent.Eventually
@@ -25,6 +29,24 @@ class OpenStatesSuite extends AnyFunSuite with LocalSpark with Eventually {
     val versioned = new VersionedState(state, first, 0)
     OpenStates.checkIn(partition, versioned)
     (partition, versioned)
+  }
+
+  test("state whose timers don't open is closed again") {
+    val keys = new UnsafeRowSerializer(schema)
+    var backend: KeyedStateBackend[UnsafeRow] = null
+    intercept[IllegalStateException] {
+      new PartitionState(
+        clock => {
+          backend = new HeapKeyedStateBackend(keys, 4, KeyGroupRange(0, 3), clock)
+          backend
+        },
+        _ => throw new IllegalStateException,
+        () => (),
+        true
+      )
+    }
+    val descriptor = StateDescriptor.value("s", keys)
+    assert(intercept[Exception](backend.stampedValue(descriptor)).getMessage.contains("closed"))
   }
 
   Seq[(String, StatePartition => Unit)](

@@ -25,7 +25,12 @@ private[pillarbox] final class PartitionState(
   val clock = new EventClock
   val backend: KeyedStateBackend[UnsafeRow] = makeBackend(clock)
   val timers: InternalTimerServiceImpl[UnsafeRow] =
-    new InternalTimerServiceImpl[UnsafeRow](backend, makeQueues(backend), trackChanges)
+    try new InternalTimerServiceImpl[UnsafeRow](backend, makeQueues(backend), trackChanges)
+    catch {
+      case e: Throwable =>
+        backend.close()
+        throw e
+    }
 
   /** The keys of the rows of late. */
   lazy val hotKeys: HotKeys = new HotKeys

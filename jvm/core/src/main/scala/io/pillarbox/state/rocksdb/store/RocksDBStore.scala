@@ -86,9 +86,9 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
   ): ColumnFamilyHandle = {
     val isOn = compacts && (ttlSeconds == 0 || families.synchronized(expiryAllowed))
     val options = familyOptions(isOn)
-    val handle = guarded("create a column family in") {
+    val handle = orFreed(Seq(options))(guarded("create a column family in") {
       db.createColumnFamilyWithTtl(new ColumnFamilyDescriptor(name, options), age(ttlSeconds))
-    }
+    })
     families.synchronized {
       families(handle) = options
       if (compacts && ttlSeconds > 0) expiring += handle
@@ -266,12 +266,23 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
       val descriptors = names.zip(options).map { case (name, o) => new ColumnFamilyDescriptor(name, o) }
       val ttls =
         names.map(name => Integer.valueOf(ColumnName.parse(name).fold(0)(found => age(found.ttlSeconds))))
-      val opened = TtlDB.open(databaseOptions(), path, descriptors.asJava, handles, ttls.asJava, false)
+      val opened = orFreed(options) {
+        TtlDB.open(databaseOptions(), path, descriptors.asJava, handles, ttls.asJava, false)
+      }
       handles.asScala.zip(options).foreach { case (handle, o) => families(handle) = o }
       opened
     } catch {
       case e: Throwable =>
         freeNatives()
+        throw e
+    }
+
+  /** They hold the block cache that databases share, also where nothing could be opened with them. */
+  private def orFreed[A](options: Seq[ColumnFamilyOptions])(opened: => A): A =
+    try opened
+    catch {
+      case e: Throwable =>
+        options.foreach(_.close())
         throw e
     }
 
