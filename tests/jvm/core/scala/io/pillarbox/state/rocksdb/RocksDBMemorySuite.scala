@@ -53,20 +53,6 @@ class RocksDBMemorySuite extends AnyFunSuite with RocksDBFixture {
     }
   }
 
-  test("databases that can't be opened keep no memory") {
-    val folder = newDirectory()
-    def store() = new RocksDBStore(RocksDBConfig(folder, memoryLimit = 1L << 20))
-    val first = store()
-    put(first, first.columnFamily("many"), 0 until 6000)
-    first.close()
-    Files.list(folder).iterator.asScala.filter(_.toString.endsWith(".sst")).foreach(Files.delete)
-    def fail(times: Int): Unit = (1 to times).foreach(_ => intercept[Exception](store()))
-    fail(100)
-    val before = residentBytes
-    fail(400)
-    assert((residentBytes - before) / 400 < (16L << 10))
-  }
-
   private def keyOf(number: Int): Array[Byte] = {
     val key = new Array[Byte](8)
     Bytes.putLong(key, 0, number.toLong)
