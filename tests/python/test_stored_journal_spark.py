@@ -68,7 +68,7 @@ def test_answers_are_read_with_their_keys_and_calls(spark: SparkSession, journal
     own = spark.read.format("pillarbox-journal").option("name", "other").load(journal)
     assert own.select("key.customer").distinct().count() == 5
     with pytest.raises(Exception, match="pillarbox-journal has no option nmae"):
-        spark.read.format("pillarbox-journal").option("nmae", "other").load(journal)
+        _ = spark.read.format("pillarbox-journal").option("nmae", "other").load(journal).schema
     spark.sql(
         "create or replace temporary view kept using `pillarbox-journal` "
         f"options (path '{journal}', name 'risk')"
