@@ -135,7 +135,9 @@ class Growth:
             costs = [self.cost(way, keys, rows) for way in ways]
             grown = costs[0].bytes
             lines.append((f"{keys:,}", *map(str, costs)))
-        return table(KEYS, ("keys", "pb.scan", "pb.process_keyed", "the same, heap"), lines), grown
+        return table(
+            KEYS, "keys | pb.scan, µs a row | pb.process_keyed | the same, heap", lines
+        ), grown
 
     def sizes(self) -> str:
         found = [self.cost(keyed(Sized(size)), 20_000, 20_000) for size in self.options.sizes]
@@ -143,14 +145,16 @@ class Growth:
             (f"{size:,}", str(cost), f"{cost.bytes:,.0f}")
             for size, cost in zip(self.options.sizes, found, strict=True)
         ]
-        return table(SIZES, ("bytes of a value", "pb.process_keyed", "checkpoint, bytes"), lines)
+        return table(
+            SIZES, "bytes of a value | pb.process_keyed, µs a row | checkpoint, bytes", lines
+        )
 
     def skew(self) -> str:
         lines = []
         for hot in (0.0, 0.5, 0.9):
             cost = self.cost(keyed(RunningCount()), 100_000, self.options.rows, hot)
             lines.append((f"{hot:.0%}", str(cost)))
-        return table(SKEW, ("rows of one key", "pb.process_keyed"), lines)
+        return table(SKEW, "rows of one key | pb.process_keyed, µs a row", lines)
 
     def columns(self) -> str:
         """A function that reads two columns, of rows with ever more."""
@@ -161,13 +165,13 @@ class Growth:
                 for inputs in (["k", "v"], None)
             ]
             lines.append((f"{number}", *map(str, costs)))
-        return table(COLUMNS, ("columns", 'inputs=["k", "v"]', "all columns"), lines)
+        return table(COLUMNS, 'columns | inputs=["k", "v"], µs a row | all columns', lines)
 
     def timers(self) -> str:
         lines = []
         for keys in self.options.timers:
             lines.append((f"{keys:,}", str(self.cost(keyed(Timed()), keys, self.options.rows))))
-        return table(TIMERS, ("timers that wait", "pb.process_keyed"), lines)
+        return table(TIMERS, "timers that wait | pb.process_keyed, µs a row", lines)
 
     def partitions(self) -> str:
         """CPU of a micro-batch with 2,000 rows, over the start of a query."""
@@ -177,7 +181,7 @@ class Growth:
             costs = [self.batch(way) for way in (contestants.scan, keyed(RunningCount()))]
             lines.append((f"{number}", *costs))
         self.spark.conf.set(stream.PARTITIONS, stream.SETTINGS[stream.PARTITIONS])
-        return table(PARTITIONS, ("partitions", "pb.scan", "pb.process_keyed"), lines, "ms a batch")
+        return table(PARTITIONS, "partitions | pb.scan, ms a batch | pb.process_keyed", lines)
 
     def batch(self, transform: Transform) -> str:
         with tempfile.TemporaryDirectory(prefix="growth-", ignore_cleanup_errors=True) as name:
@@ -198,7 +202,7 @@ class Growth:
             costs = [self.call(capacity, rows) for _ in range(self.options.repeats)]
             lines.append((f"{capacity:,}", str(Cost(costs, 0))))
             print(f"  {capacity:,} calls in flight: {lines[-1][-1]} µs", flush=True)
-        return table(CALLS, ("calls in flight", "pb.async_io"), lines, "µs a call")
+        return table(CALLS, "calls in flight | pb.async_io, µs a call", lines)
 
     def call(self, capacity: int, rows: int) -> float:
         seconds = capacity / CALLS_A_SECOND
@@ -243,14 +247,12 @@ class Query:
         return sum(file.stat().st_size for file in files if file.is_file())
 
 
-def table(text: str, names: tuple[str, ...], lines: list[Any], unit: str = "µs a row") -> str:
+def table(text: str, names: str, lines: list[Any]) -> str:
+    """A part of the page. The first line of `text` is its title, `names` the columns by bars."""
     title, why = text.split("\n", 1)
-    head = f"| {names[0]} | " + " | ".join(f"{name}, {unit}" for name in names[1:-1])
-    last = names[-1] if names[-1].startswith("checkpoint") else f"{names[-1]}, {unit}"
-    head = f"{head} | {last} |".replace("|  |", "|")
-    rule = "|" + "--:|" * len(names)
+    rule = "--:|" * (names.count("|") + 1)
     rows = [f"| {' | '.join(line)} |" for line in lines]
-    return "\n".join([f"## {title}\n", head, rule, *rows, "", why])
+    return "\n".join([f"## {title}\n", f"| {names} |", f"|{rule}", *rows, "", why])
 
 
 KEYS = """Keys
@@ -261,8 +263,8 @@ SIZES = """Size of state
 A value is copied between worker and JVM and written to the checkpoint once a micro-batch, so the
 cost is a fixed one and one a byte."""
 TIMERS = """Timers
-A timer is a place in a heap of its partition: log(n) comparisons for each
-that is set or deleted."""
+A timer is a place in a heap of its partition: log(n) comparisons for each that is set or put
+off."""
 SKEW = """Skew
 Rows of one key are in one task, which takes as long as it takes for them; a row costs no more, and
 its state goes to the worker once a frame."""

@@ -87,15 +87,10 @@ def run(
     spark.conf.set(stream.PARTITIONS, partitions)
     frame = contestants.scan(stream.read(spark, rows, files_a_batch=1), backend)
     ran = stream.run(frame, checkpoint=checkpoint, no_data_batches=False)
-    maintenance(spark).awaitDone()
-    maintenance(spark).unloadInactive()
+    maintenance = stream.maintenance(spark)
+    maintenance.awaitDone()
+    maintenance.unloadInactive()
     return ran.progress[0]
-
-
-def maintenance(spark: SparkSession) -> Any:
-    jvm: Any = spark._jvm
-    companion = getattr(jvm.io.pillarbox.spark.state, "StateMaintenance$")
-    return getattr(companion, "MODULE$")
 
 
 def one_run(spark: SparkSession, folder: Path, restart: Restart, counts: bool) -> None:

@@ -190,7 +190,7 @@ def run(folder: Path, options: argparse.Namespace) -> tuple[float, int]:
         write_payloads(Path(name) / "payloads", NEW_ROWS, 100, 1)
         once(spark, Path(name), options.who)
     seconds = once(spark, folder, options.who)
-    await_snapshots(spark)
+    stream.maintenance(spark).awaitDone()
     spark.stop()
     paths = (folder / "checkpoint").rglob("*")
     return seconds, sum(path.stat().st_size for path in paths if path.is_file())
@@ -202,11 +202,6 @@ def once(spark: SparkSession, folder: Path, who: str) -> float:
     started = time.perf_counter()
     stream.run(WAYS[who](frame), checkpoint=folder / "checkpoint", no_data_batches=False)
     return time.perf_counter() - started
-
-
-def await_snapshots(spark: SparkSession) -> None:
-    maintenance = getattr(spark._jvm.io.pillarbox.spark.state, "StateMaintenance$")
-    getattr(maintenance, "MODULE$").awaitDone()
 
 
 def document(found: list[Restart], options: argparse.Namespace) -> str:

@@ -102,6 +102,12 @@ def start(frame: DataFrame, folder: Path, mode: str = "update") -> StreamingQuer
     return sink.option("checkpointLocation", str(folder)).trigger(availableNow=True).start()
 
 
+def maintenance(spark: SparkSession) -> Any:
+    """Pillarbox's object in the JVM that takes snapshots in the background."""
+    jvm: Any = spark._jvm
+    return getattr(getattr(jvm.io.pillarbox.spark.state, "StateMaintenance$"), "MODULE$")
+
+
 def check(ran: Ran, rows: int, total: int | None) -> None:
     """Raises RuntimeError if it were not so many rows, or their sum not `total` (None: any)."""
     found = (ran.observed("rows"), None if total is None else ran.observed("sum"))

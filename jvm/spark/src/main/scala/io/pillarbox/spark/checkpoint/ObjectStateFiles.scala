@@ -22,10 +22,7 @@ private final class ObjectStateFiles(folder: Path, fs: FileSystem) extends State
   override def open(name: String): InputStream = fs.open(path(name))
 
   /** No request is made before the file is whole, or large. */
-  override def begin(name: String): StateFiles.Unfinished = new StateFiles.Unfinished {
-    override def finish(content: OutputStream => Unit): Long = put(name, content)
-    override def cancel(): Unit = ()
-  }
+  override def begin(name: String): StateFiles.Unfinished = StateFiles.writtenAtEnd(put(name, _))
 
   private def put(name: String, content: OutputStream => Unit): Long = {
     val out = create(name)

@@ -60,6 +60,12 @@ private[pillarbox] object StateFiles {
     def cancel(): Unit
   }
 
+  /** A file of which nothing is done before there is something to write. */
+  def writtenAtEnd(write: (OutputStream => Unit) => Long): Unfinished = new Unfinished {
+    override def finish(content: OutputStream => Unit): Long = write(content)
+    override def cancel(): Unit = ()
+  }
+
   /** All of Spark's managers give these names; Hadoop's local file system adds a file of checksums. */
   private val NameOfUnfinished =
     """\.{1,2}(.+)\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:\.TID\d+)?\.tmp(?:\.crc)?""".r
@@ -162,12 +168,9 @@ private final class LocalStateFiles(folder: LocalPath) extends StateFiles {
         throw new FileNotFoundException(s"${e.getFile} does not exist").initCause(e)
     }
 
-  /** Writes a hidden file, which then gets its name. Nothing is done before there is something to write. */
-  override def begin(name: String): StateFiles.Unfinished = new StateFiles.Unfinished {
-    override def finish(content: OutputStream => Unit): Long = put(name, content)
-    override def cancel(): Unit = ()
-  }
+  override def begin(name: String): StateFiles.Unfinished = StateFiles.writtenAtEnd(put(name, _))
 
+  /** Writes a hidden file, which then gets its name. */
   private def put(name: String, content: OutputStream => Unit): Long = {
     val written = folder.resolve(s".$name.${UUID.randomUUID}.tmp")
     try {

@@ -48,8 +48,9 @@ private[state] final class DatabaseReader(
     }
     val local = download(manifest, source)
     val database = LocalDatabase(local, manifest.timersInside)
-    val part = Option(taken).filterNot(_.isAll).map(_.partOf(header.entries))
-    def keeps = if (taken == null || taken.isAll) null else taken.test
+    val some = Option(taken).filterNot(_.isAll)
+    val part = some.map(_.partOf(header.entries))
+    def keeps = some.map(_.test).orNull
     closingIfFails(local)(adopt(database.copy(part = part))) match {
       case Some(state) =>
         if (!manifest.timersInside)

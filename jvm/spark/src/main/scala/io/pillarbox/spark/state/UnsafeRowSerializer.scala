@@ -54,7 +54,7 @@ private[pillarbox] final class UnsafeRowSerializer(
 private[pillarbox] object UnsafeRowSerializer {
   private[pillarbox] final val Id = "spark-row"
 
-  private final val Timer = s"$Id, timer in "
+  private final val Timer = s"$Id-timer-"
 
   /** The id of rows that are the timers of a Python function, whose owner has them by time domain. */
   private[pillarbox] def timerId(timeDomain: String): String = Timer + timeDomain

@@ -86,36 +86,27 @@ private[carry] final class CarryIterator(
     partition.reportActive(OpenSlots.partitions).foreach(OpenSlots.unload)
     DriverMessages.announce(OpenSlots.closeRun)
     StateMaintenance.watch(OpenSlots, settings.maintenanceMs)
-    val inMemory = takeSlot()
+    takeSlot()
     if (known.isEmpty && (isAgain || !isFirst))
       known = store.knownOf(base.number + 1, settings.run, runId).map { case (id, report) =>
         Known(Some(id), report, isOpen = false)
       }
-    results = inMemory.fold(store.results(base))(SlotStore.Results.of)
+    results = Option(slot).flatMap(_.fewResults).fold(store.results(base))(SlotStore.Results.of)
   }
 
   private def next(id: Option[String]) = StateVersion(base.number + 1, id)
 
   /**
-   * The slot that goes on from the base; one that has the next version already stays where it is. Returns the
-   * results that the base holds, if the slot has them.
+   * The slot that goes on from the base; one that has the next version already stays where it is. One that had
+   * nothing in flight, whose worker has died, is made anew.
    */
-  private def takeSlot(): Option[Seq[UnsafeRow]] = OpenSlots.checkOut(partition).flatMap { open =>
-    if (open.slot.failed != null) {
-      // One that had nothing in flight, whose worker has died, is made anew.
-      if (!open.hasNothing) throw open.slot.failed
-      None
-    } else if (base.isMetBy(open.version)) {
-      slot = open.slot
-      open.results
-    } else if (open.version.number == base.number + 1 && base.isMetBy(open.base)) {
+  private def takeSlot(): Unit = OpenSlots.checkOut(partition).foreach { open =>
+    if (open.slot.failed != null) { if (!open.hasNothing) throw open.slot.failed }
+    else if (base.isMetBy(open.version)) slot = open.slot
+    else if (open.version.number == base.number + 1 && base.isMetBy(open.base)) {
       OpenSlots.checkIn(partition, open)
       known = Some(Known(open.version.id, open.report, isOpen = true))
-      None
-    } else {
-      open.slot.close()
-      None
-    }
+    } else open.slot.close()
   }
 
   private def end(): Unit = {
@@ -162,7 +153,7 @@ private[carry] final class CarryIterator(
       task.metrics(CarryMetrics.ConcurrencyNow) += slot.limitShare
     }
     if (slot != null)
-      OpenSlots.checkIn(partition, new OpenSlot(slot, version, base, state.report, slot.fewResults))
+      OpenSlots.checkIn(partition, new OpenSlot(slot, version, base, state.report))
   }
 
   private def feed(version: Long, out: OutputStream): SlotState = {

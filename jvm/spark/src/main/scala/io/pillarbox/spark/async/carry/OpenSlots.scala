@@ -2,7 +2,6 @@ package io.pillarbox.spark.async.carry
 
 import io.pillarbox.spark.checkpoint.StateVersion
 import io.pillarbox.spark.state.OpenPartitions
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.pillarbox.StatePartition
 
 /**
@@ -10,14 +9,12 @@ import org.apache.spark.sql.pillarbox.StatePartition
  *
  * @param version the version that was committed last
  * @param base the version before
- * @param results those that `version` holds, in order, if they are few
  */
 private[carry] final class OpenSlot(
     val slot: CarrySlot,
     val version: StateVersion,
     val base: StateVersion,
-    val report: SlotReport,
-    val results: Option[Seq[UnsafeRow]]
+    val report: SlotReport
 ) {
 
   /** True if it was seen, without anything in flight, by the last search for what is not needed. */

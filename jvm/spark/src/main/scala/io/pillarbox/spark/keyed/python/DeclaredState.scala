@@ -10,8 +10,8 @@ import org.apache.spark.sql.types.StructType
 /**
  * A state that the Python function declared when it was opened.
  *
- * @param timeDomain that of a timer, event_time or processing_time, else null
  * @param kind value, list, map, reducing, aggregating or timer; the worker keeps the last three as values
+ * @param timeDomain that of a timer, event_time or processing_time, else null
  * @param valueType the type of the value, element or accumulator
  * @param keyType the type of a map's keys, else null
  */
