@@ -163,7 +163,8 @@ lazy val spark = (project in file("jvm/spark"))
     pomPostProcess := withoutDependencies,
     publishTo := Some(Resolver.file("dist", (ThisBuild / baseDirectory).value / "dist" / "maven")),
     // Many queries over little data: what the second compiler takes, it doesn't give back.
-    Test / javaOptions += "-XX:TieredStopAtLevel=1",
+    // With that alone the code of all queries would not fit into the code cache.
+    Test / javaOptions ++= Seq("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m"),
     libraryDependencies ++= (
       if (sparkLine == mainLine)
         Seq("spark-sql", "spark-connect").map("org.apache.spark" %% _ % sparkVersion % Provided)

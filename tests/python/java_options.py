@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 # They run for some minutes on small data: what the second compiler and a collector with threads
-# take, they don't give back.
-OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# take, they don't give back. With the first compiler alone a JVM has 48 MiB for code, which the
+# generated code of many queries fills.
+OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 
 
 def archive_of(environment: Path) -> Path:

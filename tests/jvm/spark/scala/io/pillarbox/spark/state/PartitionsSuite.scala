@@ -11,6 +11,7 @@ import io.pillarbox.spark.checkpoint._
 import io.pillarbox.spark.state.CheckpointPartition.{Heap, RocksDB, storageOf}
 import io.pillarbox.state.rocksdb.RocksDBKeyedStateBackend
 import io.pillarbox.state.{Namespace, StateRestoreException}
+import io.pillarbox.tags.Whole
 import org.apache.commons.io.FileUtils
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{Path => HadoopPath}
@@ -43,27 +44,30 @@ class PartitionsSuite extends AnyFunSuite with LocalSpark {
       body(operator)
     }
 
-  for ((name, storage) <- Seq("heap" -> Heap, "rocksdb" -> RocksDB, "both" -> storageOf("rocksdb", "heap")))
-    test(s"$name: keys, values and timers are the same over random changes, snapshots and restarts") {
-      (1 to 4).foreach { seed =>
-        withOperator { operator =>
-          val random = new Random(seed)
-          operator.start(1 + random.nextInt(4), storage)
-          (1 to 14).foreach { _ =>
-            val changes = Seq.fill(6)(random.nextLong(40) -> Some(random.nextLong(100)).filter(_ > 20))
-            if (random.nextBoolean()) operator.commit(changes)
-            else operator.whileSwept(operator.commit(changes))
-            if (random.nextInt(3) == 0) operator.snapshot(random.nextInt(operator.partitions))
-            random.nextInt(3) match {
-              case 0 => operator.start(1 + random.nextInt(6), storage)
-              case 1 => operator.reload(storage)
-              case _ => ()
-            }
-            operator.check()
-          }
+  for {
+    (name, storage) <- Seq("heap" -> Heap, "rocksdb" -> RocksDB, "both" -> storageOf("rocksdb", "heap"))
+    seed <- 1 to 4
+  } test(
+    s"$name: keys, values and timers are the same over random changes and restarts, seed $seed",
+    Seq(Whole).filter(_ => seed > 1): _*
+  ) {
+    withOperator { operator =>
+      val random = new Random(seed)
+      operator.start(1 + random.nextInt(4), storage)
+      (1 to 14).foreach { _ =>
+        val changes = Seq.fill(6)(random.nextLong(40) -> Some(random.nextLong(100)).filter(_ > 20))
+        if (random.nextBoolean()) operator.commit(changes)
+        else operator.whileSwept(operator.commit(changes))
+        if (random.nextInt(3) == 0) operator.snapshot(random.nextInt(operator.partitions))
+        random.nextInt(3) match {
+          case 0 => operator.start(1 + random.nextInt(6), storage)
+          case 1 => operator.reload(storage)
+          case _ => ()
         }
+        operator.check()
       }
     }
+  }
 
   test("a multiple of partitions goes on with copies of the databases, from which others' entries go") {
     withSnapshots(2, RocksDB) { operator =>
