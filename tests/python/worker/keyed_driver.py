@@ -293,6 +293,8 @@ class Store:
     After frames that are ``run`` with the flag ``KEEP`` the worker holds the keys.
     """
 
+    page_entries = 1 << 14
+
     def __init__(self, worker: Any, timers_on_demand: bool = False) -> None:
         self.worker = worker
         self.timers_on_demand = timers_on_demand
@@ -400,12 +402,21 @@ class Store:
             ((wanted,),) = self.worker.read(blob, pa.schema([schema.field("map_key")]))
             rows = [row for row in rows if row[1] == wanted]
         rows = rows[:1] if op == 2 else rows
-        self.worker.send(b"A", struct.pack("<Q", frame_id) + _blob(_batch(schema, rows)))
+        place = b""
+        if op == 0:
+            start = int.from_bytes(blob, "little")
+            stop = start + self.page_entries
+            place = stop.to_bytes(4, "little") if stop < len(rows) else b""
+            rows = rows[start:stop]
+        self._send_answer(frame_id, _batch(schema, rows), place)
+
+    def _send_answer(self, frame_id: int, entries: bytes, place: bytes = b"") -> None:
+        self.worker.send(b"A", struct.pack("<Q", frame_id) + _blob(place) + _blob(entries))
 
     def _answer_timers(self, wanted: Any, frame_id: int) -> None:
         self.queries.append(("timers", 0))
         found = [struct.pack("<Bq", kind, time) for k, kind, time in self.timers if k == wanted]
-        self.worker.send(b"A", struct.pack("<Q", frame_id) + _blob(b"".join(found)))
+        self._send_answer(frame_id, b"".join(found))
 
     def _apply(self, keys: list[Any], update: dict[str, Any]) -> None:
         self.fired = tuple(map(sum, zip(self.fired, update["fired"], strict=True)))

@@ -166,7 +166,7 @@ def test_a_frame_that_comes_before_an_answer_waits_for_its_turn(keyed):
         kind, _ = keyed.receive()
         assert kind == "Q"
         frame = 1 if key == "a" else 2
-        keyed.send(b"A", frame.to_bytes(8, "little") + b"\0\0\0\0")
+        keyed.send(b"A", frame.to_bytes(8, "little") + bytes(8))
         kind, body = keyed.receive()
         assert (kind, keyed.parse_update(body)["rows"]) == ("U", [(key, 0)])
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from .._arrow.converters import mismatch
@@ -33,12 +34,13 @@ class ListCell:
 class ListCells(State, ListState[Any]):
     """The lists of a list state.
 
-    ``fetch(key_index)`` returns the values and stamps of a list that is too large for a frame.
+    ``pages(key_index)`` yields the values and stamps of a list that is too large for a frame, and
+    if they are the last ones.
     """
 
-    __slots__ = ("fetch",)
+    __slots__ = ("pages",)
 
-    fetch: Callable[[int], tuple[list[Any], list[int]]]
+    pages: Callable[[int], Iterator[tuple[tuple[list[Any], list[int]], bool]]]
 
     def get(self) -> list[Any]:
         key_index = self._key_index()
@@ -48,6 +50,22 @@ class ListCells(State, ListState[Any]):
         values = cell.values if self._policy is None else self._alive(key_index, cell)
         copy = self.declaration.type.copy
         return list(values) if copy is None else [copy(value) for value in values]
+
+    def __iter__(self) -> Iterator[Any]:
+        key_index = self._key_index()
+        cell = self._cells[key_index]
+        # Under TTL a read renews the list, or removes from it, by an entry for the whole of it.
+        if cell is None or cell.loaded or self._policy is not None:
+            return iter(self.get())
+        pages = self.pages(key_index)
+        (values, stamps), is_last = next(pages)
+        if is_last:
+            self._take(cell, values, stamps)
+            return iter(self.get())
+        copy = self.declaration.type.copy
+        added = list(cell.values) if copy is None else [copy(value) for value in cell.values]
+        rest = (page[0] for page, _ in self.guarded(pages, key_index, self._cells))
+        return chain(values, chain.from_iterable(rest), added)
 
     def add(self, value: Any) -> None:
         self.add_all((value,))
@@ -112,10 +130,19 @@ class ListCells(State, ListState[Any]):
     def _loaded(self, key_index: int) -> ListCell | None:
         cell: ListCell | None = self._cells[key_index]
         if cell is not None and not cell.loaded:
-            values, stamps = self.fetch(key_index)
-            cell.values, cell.stamps = values + cell.values, stamps + cell.stamps
-            cell.loaded = True
+            values: list[Any] = []
+            stamps: list[int] = []
+            for (some, their_stamps), _ in self.pages(key_index):
+                values += some
+                stamps += their_stamps
+            self._take(cell, values, stamps)
         return cell
+
+    @staticmethod
+    def _take(cell: ListCell, values: list[Any], stamps: list[int]) -> None:
+        """Put the stored elements before those that were added."""
+        cell.values, cell.stamps = values + cell.values, stamps + cell.stamps
+        cell.loaded = True
 
     def _alive(self, key_index: int, cell: ListCell) -> list[Any]:
         """Return the visible elements, remove expired ones, and renew the others if TTL says so."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from ..errors import error
 from .context import UNKNOWN, KeyedContext
@@ -41,6 +41,8 @@ class Declaration:
             "on_expire": self.ttl is not None and self.ttl.on_expire is not None,
         }
 
+
+T = TypeVar("T")
 
 # Returns the cells of some keys and a list of their stamps (empty if cells have their own).
 Load = Callable[[], tuple[Any, Any]]
@@ -130,6 +132,19 @@ class State:
                 self._cells.extend(cells)
                 self._stamps.extend(stamps)
         self._loads = []
+
+    def guarded(self, pages: Iterator[T], key_index: int, cells: Any) -> Iterator[T]:
+        """Yield ``pages`` of a key as long as it is the current one and among these cells.
+
+        Raises ``StateError`` afterwards (ITERATION_TOO_LATE, NO_CURRENT_KEY).
+        """
+        while True:
+            if self._at.key_index() != key_index or self._cells is not cells:
+                raise error("ITERATION_TOO_LATE", state=self.name)
+            page = next(pages, None)
+            if page is None:
+                return
+            yield page
 
     def _refuse_none(self, what: str) -> None:
         raise error("NULL_STATE_VALUE", state=self.name, what=what)

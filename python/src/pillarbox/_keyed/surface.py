@@ -188,9 +188,19 @@ class AggregatingState(KeyedState, Generic[In, Out]):
 
 
 class ListState(KeyedState, Generic[T]):
-    """Elements in the order in which they were added. None is not an element."""
+    """Elements in the order in which they were added. None is not an element.
+
+    ``for element in state`` goes over the current key's elements that are alive when it begins;
+    later changes do not show. Without TTL a list of more than 16,384 elements, or 2 MiB, is read by
+    pages while the iteration goes on, and does not stay in memory. It ends with the call of the
+    function: later it raises :class:`StateError` (ITERATION_TOO_LATE).
+    """
 
     __slots__ = ()
+
+    def __iter__(self) -> Iterator[T]:
+        """Return an iterator over the current key's elements that are alive."""
+        return iter(self.get())
 
     @abstractmethod
     def get(self) -> list[T]:
@@ -240,7 +250,12 @@ class MapState(KeyedState, Generic[K, V]):
 
     @abstractmethod
     def items(self) -> Iterator[tuple[K, V]]:
-        """Return the entries that are alive now, as pairs; later changes do not show."""
+        """Return the entries that are alive now, as pairs; later changes do not show.
+
+        A map of more than 16,384 entries, or 2 MiB, is read by pages while the iteration goes on,
+        and only entries that it renews or finds expired stay in memory. It ends with the call of
+        the function: later it raises :class:`StateError` (ITERATION_TOO_LATE).
+        """
 
     @abstractmethod
     def keys(self) -> Iterator[K]:

@@ -49,14 +49,17 @@ class FrameChannel:
         parts, self._parts = self._parts, keyed_frames.Parts()
         return parts
 
-    def answer(self, frame_id: int) -> memoryview:
-        """Return the answer to a query; other frames may come before it."""
+    def answer(self, frame_id: int) -> tuple[bytes, memoryview]:
+        """Return the next page's place and the blob that answer a query.
+
+        Other frames may come before it.
+        """
         while True:
             kind, body = self._read()
             if kind == keyed_frames.ANSWER:
-                answered, blob = keyed_frames.decode_answer(body)
+                answered, next_place, blob = keyed_frames.decode_answer(body)
                 if answered == frame_id:
-                    return blob
+                    return next_place, blob
             self._kept.append((kind, body))
 
 

@@ -30,14 +30,16 @@ command's if the function gets late rows: a boolean, true for those. ::
                                u32 states, then one blob each (below)
                                u32 t timers, t x u32 key index, t x u8 kind, t x i64 time
     Q QUERY    Python -> JVM   u64 frame id, u32 state, u32 key index,
-                               u8 op: 0 all of a list or map, 1 one entry of a map, 2 some entries
-                               of a map (at least one, if there is any)
-                               Arrow blob: for op 1 one row of [map key struct], else empty;
+                               u8 op: 0 a page of a list or map, 1 one entry of a map, 2 some
+                               entries of a map (at least one, if there is any)
+                               blob: for op 1 an Arrow batch of one row of [map key struct], for
+                               op 0 the place of the page, empty for the first; else empty;
                                state 0xFFFFFFFF, op 0: the timers of the key
     P PART     both ways       u32 what: 0 rows, n the n-th state (from 1); then, up to its end, an
                                Arrow batch of rows, cells or changes, which come before those in the
                                next FRAME, ANSWER or UPDATE
-    A ANSWER   JVM -> Python   u64 frame id, Arrow blob: entries, like those of the state's cells;
+    A ANSWER   JVM -> Python   u64 frame id, blob: the place of the next page, empty if there is
+                               none; Arrow blob: entries, like those of the state's cells;
                                for timers a blob of u8 kind, i64 time, one after the other
     U UPDATE   Python -> JVM   u64 frame id
                                Arrow blob: the rows that come out (INIT's result schema)
@@ -72,6 +74,8 @@ keep:
 
 Rules:
 
+- A place means something to the JVM alone. What is stored of a key does not change while the worker
+  holds it, so pages go on where the last one ended, whatever the worker has changed.
 - Key indexes count the keys that the worker holds: 0 to h - 1 are those of the frames before, h to
   h + k - 1 the new ones of this frame. After a frame with keep it holds them all, with their state
   and what changed of it, for the next one; after any other it holds none, and h is 0. The JVM ends
@@ -116,7 +120,7 @@ import struct
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -128,7 +132,7 @@ ROWS = 0
 
 BATCH, TIME_SORTED, TIMERS_ON_DEMAND, KEEP = 1, 2, 4, 8
 TIMERS = 0xFFFFFFFF
-ALL, ONE, SOME = 0, 1, 2
+PAGE, ONE, SOME = 0, 1, 2
 
 _FRAME = struct.Struct("<QqqqBIIII")
 _QUERY = struct.Struct("<QIIB")
@@ -235,10 +239,17 @@ def decode_batches(
     return (decode_batch(blob, schema) for blob in blobs)
 
 
-def decode_answer(body: memoryview) -> tuple[int, memoryview]:
-    """Decode ANSWER into the frame id and the Arrow blob."""
+def decode_answer(body: memoryview) -> tuple[int, bytes, memoryview]:
+    """Decode ANSWER into the frame id, the place of the next page and the Arrow blob."""
     reader = Reader(body)
-    return reader.u64(), reader.blob()
+    return reader.u64(), bytes(reader.blob()), reader.blob()
+
+
+class Answer(NamedTuple):
+    """The blobs that answer a QUERY, and the place of the next page, empty if there is none."""
+
+    blobs: list[memoryview]
+    next_place: bytes
 
 
 def decode_timers(blob: memoryview) -> Iterator[tuple[int, int]]:
@@ -247,10 +258,10 @@ def decode_timers(blob: memoryview) -> Iterator[tuple[int, int]]:
 
 
 def encode_query(
-    frame_id: int, state: int, key_index: int, op: int, key: pa.RecordBatch | None
+    frame_id: int, state: int, key_index: int, op: int, asked: bytes | memoryview
 ) -> bytes:
-    """Encode QUERY; ``key`` is for one entry only."""
-    return encode(QUERY, _QUERY.pack(frame_id, state, key_index, op), arrow_blob(key))
+    """Encode QUERY; ``asked`` is a serialized map key, the place of a page, or empty."""
+    return encode(QUERY, _QUERY.pack(frame_id, state, key_index, op), blob(asked))
 
 
 def encode_note(kind: str, rows: int, text: str) -> bytes:

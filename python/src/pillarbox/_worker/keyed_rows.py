@@ -23,7 +23,7 @@ from .frames import Init
 from .keyed_frames import KeyedFrame, KeyedUpdate
 from .keyed_state import key_reader, wire_for
 
-Query = Callable[[int, int, int, int, Any], list[memoryview]]
+Query = Callable[[int, int, int, int, Any], keyed_frames.Answer]
 
 
 class RowRunner:
@@ -88,12 +88,12 @@ class RowRunner:
             asker = self._asker(frame.id, index)
             wire.bind(frame.parts.of(1 + index), cells, frame.held, frame.new_keys, asker)
 
-    def _asker(self, frame_id: int, state: int) -> Callable[[int, int, Any], list[memoryview]]:
-        return lambda key_index, op, key: self._query(frame_id, state, key_index, op, key)
+    def _asker(self, frame_id: int, state: int) -> Callable[[int, int, Any], keyed_frames.Answer]:
+        return lambda key_index, op, asked: self._query(frame_id, state, key_index, op, asked)
 
     def _timer_asker(self, frame_id: int) -> Callable[[int], Any]:
         return lambda key_index: keyed_frames.decode_timers(
-            self._query(frame_id, keyed_frames.TIMERS, key_index, keyed_frames.ALL, None)[-1]
+            self._query(frame_id, keyed_frames.TIMERS, key_index, keyed_frames.PAGE, b"").blobs[-1]
         )
 
     def _load_keys(self, blob: bytes | memoryview) -> list[Any]:

@@ -70,11 +70,11 @@ class KeyedSession:
         self._run_frame = runner.run
 
     def _query(
-        self, frame_id: int, state: int, key_index: int, op: int, key: Any
-    ) -> list[memoryview]:
-        self._channel.send(keyed_frames.encode_query(frame_id, state, key_index, op, key))
-        last = self._channel.answer(frame_id)
-        return [*self._channel.parts().of(1 + state), last]
+        self, frame_id: int, state: int, key_index: int, op: int, asked: bytes | memoryview
+    ) -> keyed_frames.Answer:
+        self._channel.send(keyed_frames.encode_query(frame_id, state, key_index, op, asked))
+        next_place, last = self._channel.answer(frame_id)
+        return keyed_frames.Answer([*self._channel.parts().of(1 + state), last], next_place)
 
 
 def serve(infile: Any, channel: Channel, init: Init, open_function: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from .._keyed.map_state import MapCell, MapCells
 from .._keyed.state import State
 from .._keyed.values import ValueType
 from ..errors import EXITS, PillarboxError, error
-from .keyed_frames import ALL, ONE, SOME, decode_batches
+from .keyed_frames import ONE, PAGE, SOME, Answer, decode_batches
 
 _PUT, _REMOVE, _CLEAR = 0, 1, 2
 
@@ -28,8 +28,8 @@ Blob = bytes | memoryview
 # A function that lays out the rows of changes from one index to another.
 Build = Callable[[int, int], "pa.RecordBatch"]
 
-# A function that sends a query for a key index, op and key batch, and returns the answer's blobs.
-Ask = Callable[[int, int, "pa.RecordBatch | None"], list[memoryview]]
+# A function that sends a query for a key index and op, with a map key or a page's place.
+Ask = Callable[[int, int, Blob], Answer]
 # A function that makes the error for a value, by its position among those that are read.
 NotReadable = Callable[[int, Unreadable], PillarboxError]
 
@@ -85,6 +85,15 @@ class StateWire:
             self.state.bind(count, lambda: self._load(parts, last, count, 0))
         elif count:
             self.state.extend(count, lambda: self._load(parts, last, count, held))
+
+    def _pages(self, ask: Ask, key_index: int) -> Iterator[tuple[list[memoryview], bool]]:
+        """Yield the blobs of each page of a key's list or map, and if it is the last one."""
+        place = b""
+        while True:
+            blobs, place = ask(key_index, PAGE, place)
+            yield blobs, not place
+            if not place:
+                return
 
     def changes(self, size: FrameSize) -> list[pa.RecordBatch]:
         """Encode the function's changes. Raises ``StateError`` (STATE_TOO_LARGE)."""
@@ -144,7 +153,10 @@ class ListWire(StateWire):
 
     def bind(self, parts: Sequence[Blob], last: Blob, held: int, count: int, ask: Ask) -> None:
         super().bind(parts, last, held, count, ask)
-        self.state.fetch = lambda key_index: self._fetched(key_index, ask(key_index, ALL, None))
+        self.state.pages = lambda key_index: (
+            (self._fetched(key_index, blobs), is_last)
+            for blobs, is_last in self._pages(ask, key_index)
+        )
 
     def _changes(self) -> tuple[int, Build]:
         cells, _ = self.state.cells()
@@ -205,11 +217,16 @@ class MapWire(StateWire):
 
     def bind(self, parts: Sequence[Blob], last: Blob, held: int, count: int, ask: Ask) -> None:
         super().bind(parts, last, held, count, ask)
-        self.state.fetch = lambda key_index, key: self._fetched(
-            key_index,
-            ask(key_index, ALL, None) if key is None else ask(key_index, ONE, self._key_batch(key)),
+        self.state.pages = lambda key_index: (
+            (self._fetched(key_index, blobs), is_last)
+            for blobs, is_last in self._pages(ask, key_index)
         )
-        self.state.some = lambda key_index: self._fetched(key_index, ask(key_index, SOME, None))
+        self.state.fetch = lambda key_index, key: self._fetched(
+            key_index, ask(key_index, ONE, self._serialized(key)).blobs
+        )
+        self.state.some = lambda key_index: self._fetched(
+            key_index, ask(key_index, SOME, b"").blobs
+        )
 
     def _changes(self) -> tuple[int, Build]:
         cells, _ = self.state.cells()
@@ -242,7 +259,7 @@ class MapWire(StateWire):
                 cell.stamps[key] = stamp
         return cells, []
 
-    def _fetched(self, key_index: int, blobs: list[memoryview]) -> Iterable[tuple[Any, Any, int]]:
+    def _fetched(self, key_index: int, blobs: list[memoryview]) -> list[tuple[Any, Any, int]]:
         batches = decode_batches(blobs, self._schema)
         return [entry for batch in batches for entry in self._entries(batch, lambda _: key_index)]
 
@@ -255,8 +272,8 @@ class MapWire(StateWire):
         values = self._values.read(batch.column(2), self._not_readable("map value", key_index))
         return zip(keys, values, _longs(batch.column(3)), strict=True)
 
-    def _key_batch(self, key: Any) -> pa.RecordBatch:
-        return _batch(key=self._keys.write([key]))
+    def _serialized(self, key: Any) -> memoryview:
+        return memoryview(_batch(key=self._keys.write([key])).serialize())
 
 
 def state_too_large(name: str, problem: TooLarge, size: FrameSize) -> PillarboxError:

@@ -120,6 +120,65 @@ abstract class KeyedStateContract extends AnyFunSuite with StateFixture {
     }
   }
 
+  test("a list is read a page at a time, while other keys are current in between") {
+    withBackend() { backend =>
+      val elements = backend.stampedList[String](list)
+      val model = (0 until 5000).map(i => s"element $i, long enough for many chunks")
+      for (key <- Seq("a", "b")) {
+        backend.setCurrentKey(key)
+        model.foreach(value => elements.add(key + value, StateClock.Unknown))
+      }
+      for (key <- Seq("a", "b", "nothing"); size <- Seq(1, 700, 100000)) {
+        val found = mutable.ArrayBuffer.empty[String]
+        var place = StampedList.First
+        var pages = 0
+        while (place != StampedList.End) {
+          backend.setCurrentKey("b")
+          elements.elements.next(): Unit
+          backend.setCurrentKey(key)
+          val before = found.size
+          place = elements.page(place) { (element, _) =>
+            found += element
+            found.size - before < size
+          }
+          pages += 1
+        }
+        assert(found == (if (key == "nothing") Nil else model.map(key + _)))
+        assert(pages > (if (key == "nothing" || size > 5000) 0 else 5))
+      }
+    }
+  }
+
+  test("a map is read a page at a time, while other keys are current in between") {
+    withBackend() { backend =>
+      val entries = backend.stampedMap[String, Long](map)
+      for (key <- Seq("a", "b"); i <- 0 until 1000) {
+        backend.setCurrentKey(key)
+        entries.put(s"$key$i", i.toLong)
+        if (i % 3 == 0) entries.remove(s"$key${i / 2}")
+      }
+      val left = entries.keyIterator.asScala.toSet
+      for (size <- Seq(1, 7, 10000)) {
+        val found = mutable.ArrayBuffer.empty[String]
+        var cursor = entries.cursor(few = false)
+        var more = cursor.next()
+        while (more) {
+          found += cursor.key
+          if (found.size % size != 0) more = cursor.next()
+          else {
+            val place = cursor.place
+            backend.setCurrentKey("a")
+            entries.get("a1"): Unit
+            backend.setCurrentKey("b")
+            cursor = entries.cursorBehind(place)
+            more = cursor.next()
+          }
+        }
+        assert(found.size == left.size && found.toSet == left)
+      }
+    }
+  }
+
   test("a map gets, puts, removes and tells what it has") {
     withBackend() { backend =>
       val state = backend.getOrCreate(map)

@@ -74,6 +74,16 @@ private[pillarbox] trait StampedList[T] extends IteratedList[T] with Stamped {
   /** The stamps of the elements, in their order. */
   def stamps: Iterator[Long]
 
+  /**
+   * Gives elements and their stamps to `take`, in order, from [[StampedList.First]] on or from the place that
+   * an earlier call has returned. Ends soon after `take` is false, so that a list is read a part at a time,
+   * also while other keys become the current one in between.
+   *
+   * @return
+   *   the place of the next element, which is good until the list changes; [[StampedList.End]] for none
+   */
+  def page(from: Long)(take: (T, Long) => Boolean): Long
+
   def add(value: T, stamp: Long): Unit
 
   /** Adds all or, if one is null, none. */
@@ -103,6 +113,11 @@ private[pillarbox] trait StampedList[T] extends IteratedList[T] with Stamped {
     if (value == null) throw StateErrors.nullValue(descriptor.name, "an element")
 }
 
+private[pillarbox] object StampedList {
+  final val First = 0L
+  final val End = -1L
+}
+
 /** The current key's map. */
 private[pillarbox] trait StampedMap[UK, UV] extends IteratedMap[UK, UV] with Stamped {
 
@@ -122,6 +137,9 @@ private[pillarbox] trait StampedMap[UK, UV] extends IteratedMap[UK, UV] with Sta
 
   /** Walks over the entries; `few` if the walk mostly ends after the first ones. */
   def cursor(few: Boolean): StampedCursor[UK, UV]
+
+  /** Walks over the entries behind the [[StampedCursor.place]] of an earlier walk. */
+  def cursorBehind(place: Array[Byte]): StampedCursor[UK, UV]
 
   override final def put(key: UK, value: UV): Unit = put(key, value, StateClock.Unknown)
 
@@ -153,6 +171,9 @@ private[pillarbox] trait StampedCursor[UK, UV] {
   def value: UV
 
   def stamp: Long
+
+  /** The place of this entry, which is good until the map changes. */
+  def place: Array[Byte]
 
   def restamp(stamp: Long): Unit
 

@@ -2,6 +2,7 @@ package io.pillarbox.state.rocksdb
 
 import java.io.{BufferedReader, InputStreamReader, OutputStream}
 import java.lang.management.ManagementFactory
+import java.nio.ByteBuffer
 import java.nio.file.{Files, Path, Paths}
 import java.util.concurrent.Executors
 import java.util.concurrent.atomic.AtomicInteger
@@ -9,7 +10,7 @@ import java.util.concurrent.atomic.AtomicInteger
 import scala.jdk.CollectionConverters._
 import scala.util.{Failure, Try}
 
-import io.pillarbox.api.{ScalaSerializers, Serializers}
+import io.pillarbox.api.{ScalaSerializers, Serializers, StateTtl}
 import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state._
 import io.pillarbox.state.rocksdb.store.RocksDBConfig
@@ -61,6 +62,12 @@ class RocksDBSoakSuite extends AnyFunSuite {
 
   test("10 million keys changed in one commit fit a heap of 1 GiB", Soak) {
     keys(10000000, "1g")
+  }
+
+  test("a list and a map of a million entries of one key are written and read in a heap of 64 MiB") {
+    assert(
+      run("64m", "large", "1000000", "100") == "1000000 elements, 1000000 under TTL and 1000000 entries found"
+    )
   }
 
   /**
@@ -116,6 +123,7 @@ object SoakMain {
     try
       arguments match {
         case Array("keys", count) => println(keys(root.resolve("db"), count.toLong))
+        case Array("large", count, bytes) => println(large(root.resolve("db"), count.toInt, bytes.toInt))
         case Array("full", directory) => println(full(Paths.get(directory).resolve("db")))
         case Array("backends", count) => println(backends(root, count.toInt))
         case other => throw new IllegalArgumentException(s"Unknown soak: ${other.mkString(" ")}")
@@ -153,6 +161,41 @@ object SoakMain {
       }
       progress(s"$count read")
       s"$count keys found"
+    } finally backend.close()
+  }
+
+  /** Writes two lists and a map of one key, larger together than the heap, and reads them. */
+  private def large(directory: Path, count: Int, bytes: Int): String = {
+    val backend = open(directory)
+    try {
+      val list = backend.getOrCreate(TestState.list("list", Serializers.ofBytes))
+      val read = Some(TestState.ttl(1000000L, update = StateTtl.Update.ON_READ_AND_WRITE))
+      val expiring = backend.getOrCreate(TestState.list("expiring", Serializers.ofBytes, read))
+      val map = backend.getOrCreate(TestState.map("map", ScalaSerializers.long, Serializers.ofBytes))
+      backend.setCurrentKey(7L)
+      for (i <- 0 until count) {
+        val content = ByteBuffer.allocate(bytes).putInt(i).array
+        list.add(content)
+        expiring.add(content)
+        map.put(i.toLong, content)
+        if (i % 100000 == 99999) {
+          backend.commit(OutputStream.nullOutputStream()): Unit
+          progress(s"${i + 1} written")
+        }
+      }
+      def inOrder(found: Iterator[Array[Byte]]): Int = found.zipWithIndex.count { case (content, i) =>
+        require(ByteBuffer.wrap(content).getInt == i, s"Element $i is another one")
+        true
+      }
+      val elements = inOrder(list.get().iterator.asScala)
+      progress("list read")
+      val alive = inOrder(expiring.get().iterator.asScala)
+      progress("list under TTL read")
+      val entries = map.iterator.asScala.count { entry =>
+        entry.getKey == ByteBuffer.wrap(entry.getValue).getInt
+      }
+      progress("map read")
+      s"$elements elements, $alive under TTL and $entries entries found"
     } finally backend.close()
   }
 

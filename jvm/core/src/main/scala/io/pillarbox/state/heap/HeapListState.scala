@@ -75,6 +75,22 @@ private[heap] final class HeapListState[K, T](
     }
   }
 
+  override def page(from: Long)(take: (T, Long) => Boolean): Long = {
+    val at = entry()
+    if (at < 0 || list(at) == null) StampedList.End else pageOf(list(at), from, take)
+  }
+
+  private def pageOf(elements: HeapList, from: Long, take: (T, Long) => Boolean): Long = {
+    var i = elements.firstElement(elements.firstFrom(from))
+    var goesOn = true
+    while (goesOn && i < elements.end) {
+      val stamp = if (hasStamps) elements.timestamp(i) else StateClock.Unknown
+      goesOn = take(elements.element(i).asInstanceOf[T], stamp)
+      i = elements.firstElement(i + 1)
+    }
+    if (i < elements.end) elements.number(i) else StampedList.End
+  }
+
   private def list(at: Int): HeapList = table.value(at).asInstanceOf[HeapList]
 
   private def ownList(at: Int): HeapList = {

@@ -1,6 +1,6 @@
 package io.pillarbox.state.heap
 
-import io.pillarbox.api.{StateDescriptor, TypeSerializer}
+import io.pillarbox.api.{Bytes, StateDescriptor, TypeSerializer}
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
 import io.pillarbox.state.ttl.SnapshotCut
@@ -89,7 +89,15 @@ private[heap] final class HeapMapState[K, UK, UV](
     }
   }
 
-  override def cursor(few: Boolean): StampedCursor[UK, UV] = new Cursor
+  override def cursor(few: Boolean): StampedCursor[UK, UV] = {
+    val owner = entry()
+    new Cursor(if (owner < 0) -1 else chain(owner).head)
+  }
+
+  override def cursorBehind(place: Array[Byte]): StampedCursor[UK, UV] = {
+    backend.checkAccess()
+    new Cursor(slots.next(Bytes.getLong(place, 0).toInt))
+  }
 
   private def chain(owner: Int): MapChain = table.value(owner).asInstanceOf[MapChain]
 
@@ -199,10 +207,10 @@ private[heap] final class HeapMapState[K, UK, UV](
     }
   }
 
-  private final class Cursor extends StampedCursor[UK, UV] {
+  private final class Cursor(first: Int) extends StampedCursor[UK, UV] {
     private val context = backend.contextVersion
     private var seenChanges = changes
-    private var ahead = { val owner = entry(); if (owner < 0) -1 else chain(owner).head }
+    private var ahead = first
     private var at = -1
     private var taken = -1
     private var userKey: UK = _
@@ -222,6 +230,12 @@ private[heap] final class HeapMapState[K, UK, UV](
     override def value: UV = slots.value(at).asInstanceOf[UV]
 
     override def stamp: Long = stampOf(at)
+
+    override def place: Array[Byte] = {
+      val bytes = new Array[Byte](java.lang.Long.BYTES)
+      Bytes.putLong(bytes, 0, at.toLong)
+      bytes
+    }
 
     override def restamp(stamp: Long): Unit = HeapMapState.this.restamp(at, stamp)
 

@@ -73,6 +73,35 @@ private[rocksdb] final class RocksDBListState[K, T](
     found.iterator
   }
 
+  /** Pages end behind whole chunks; the head is a page's last one, or a page of its own. */
+  override def page(from: Long)(take: (T, Long) => Boolean): Long = {
+    backend.checkAccess()
+    val head = lists.head(openKey())
+    if (head == null) StampedList.End
+    else {
+      val next =
+        if (head.isSplit && from != RocksDBListState.InHead) pageOfOthers(head.access, from, take)
+        else StampedList.End
+      if (next == StampedList.End) takeAll(head, head.access, take): Unit
+      next
+    }
+  }
+
+  /** Returns the place behind the chunks that were taken; End if none is left but the head, which may follow. */
+  private def pageOfOthers(access: ListAccess, from: Long, take: (T, Long) => Boolean): Long = {
+    val others = lists.others(openKey(), from)
+    var goesOn = true
+    while (goesOn && others.next()) goesOn = takeAll(others.chunk, access, take)
+    if (goesOn) StampedList.End else if (others.next()) others.number else RocksDBListState.InHead
+  }
+
+  private def takeAll(chunk: ListChunk, access: ListAccess, take: (T, Long) => Boolean): Boolean = {
+    var goesOn = true
+    while (chunk.next())
+      if (!take(valueOf(chunk), access.timestamp(chunk.number, stampOf(chunk)))) goesOn = false
+    goesOn
+  }
+
   private def append(value: T, stamp: Long): Unit = {
     out.clear()
     if (hasStamps) out.writeLong(stamp)
@@ -143,7 +172,7 @@ private[rocksdb] final class RocksDBListState[K, T](
       forEachChunk(head)((chunk, key) => if (key == null) pass.readHead() else pass.read(chunk, key))
       if (pass.expired.nonEmpty) changes += 1
       pass.expired.foreach(gone.onExpire(backend.currentKey, backend.namespace, null, _))
-      new Seen(pass.alive)
+      if (pass.isAllKept) new Seen(pass.alive) else new Elements
     }
   }
 
@@ -153,14 +182,17 @@ private[rocksdb] final class RocksDBListState[K, T](
     private var othersAlive = 0
     private var changed = false
     private var headIsDue = false
+
+    /** The elements that are left, if they are few; else they are read again one by one. */
     val alive = mutable.ArrayBuffer.empty[T]
+    private var left = 0
     val expired = mutable.ArrayBuffer.empty[T]
 
     def read(chunk: ListChunk, key: Array[Byte]): Unit = {
       changed = false
       builder.begin(isSplit = false, ListAccess.Never)
       readElements(chunk)
-      othersAlive = alive.size
+      othersAlive = left
       if (builder.count == 0) lists.remove(keyOf(key))
       else if (changed) {
         lists.replace(keyOf(key), builder)
@@ -174,10 +206,17 @@ private[rocksdb] final class RocksDBListState[K, T](
       builder.begin(head.isSplit, access)
       readElements(head)
       val renewed = newAccess()
-      if (alive.isEmpty) {
+      if (left == 0) {
         if (access ne ListAccess.Never) table.tellRemoved(column, openKey())
         lists.remove(openKey())
       } else if (changed || (renewed ne access) || head.isSplit != (othersAlive > 0)) rewriteHead(renewed)
+    }
+
+    def isAllKept: Boolean = left <= RocksDBListState.MostKept
+
+    private def keep(value: T): Unit = {
+      left += 1
+      if (isAllKept) alive += value else alive.clear()
     }
 
     private def readElements(chunk: ListChunk): Unit = while (chunk.next()) {
@@ -188,7 +227,7 @@ private[rocksdb] final class RocksDBListState[K, T](
         changed = true
         expired += value
       } else {
-        alive += value
+        keep(value)
         renew(chunk, own)
         builder.add(chunk.number, chunk.array, chunk.valueOffset, chunk.valueLength)
       }
@@ -214,7 +253,7 @@ private[rocksdb] final class RocksDBListState[K, T](
       val isNewer =
         raiseTo != StateClock.Unknown && raiseTo >= access.time &&
           (raiseTo > access.time || access.below < sequence)
-      if (alive.nonEmpty && isNewer) ListAccess(raiseTo, sequence) else access
+      if (left > 0 && isNewer) ListAccess(raiseTo, sequence) else access
     }
 
     private def rewriteHead(renewed: ListAccess): Unit = {
@@ -282,4 +321,13 @@ private[rocksdb] final class RocksDBListState[K, T](
       values(at - 1)
     }
   }
+}
+
+private object RocksDBListState {
+
+  /** The place of the head's first element: behind all chunks. */
+  final val InHead = Long.MaxValue
+
+  /** The most elements that a look at their stamps keeps, so that they need not be read again. */
+  final val MostKept: Int = 1 << 14
 }

@@ -1,8 +1,10 @@
 package io.pillarbox.state.rocksdb
 
+import java.util
+
 import io.pillarbox.api.{InputView, OutputView, StateDescriptor, TypeSerializer}
 import io.pillarbox.state._
-import io.pillarbox.state.rocksdb.entries.{EntryScan, StateColumn}
+import io.pillarbox.state.rocksdb.entries.{EntryScan, EntryStore, StateColumn}
 
 /** Keeps each entry of a map as one entry of RocksDB. */
 private[rocksdb] final class RocksDBMapState[K, UK, UV](
@@ -63,6 +65,13 @@ private[rocksdb] final class RocksDBMapState[K, UK, UV](
     new Cursor(if (few) table.scan(column, prefixBytes(), 16) else table.scan(column, prefixBytes()))
   }
 
+  override def cursorBehind(place: Array[Byte]): StampedCursor[UK, UV] = {
+    backend.checkAccess()
+    iteratedContext = backend.contextVersion
+    val prefix = prefixBytes()
+    new Cursor(table.scan(column, prefix, from = EntryStore.after(prefix ++ place)))
+  }
+
   private def isIterated: Boolean = iteratedContext == backend.contextVersion
 
   private def keyOf(key: UK): OutputView = {
@@ -112,6 +121,9 @@ private[rocksdb] final class RocksDBMapState[K, UK, UV](
     }
 
     override def stamp: Long = if (hasStamps) viewOn(scan.value).readLong() else StateClock.Unknown
+
+    override def place: Array[Byte] =
+      util.Arrays.copyOfRange(scan.key, openKey().length, scan.key.length)
 
     override def restamp(stamp: Long): Unit = {
       value: Unit

@@ -181,6 +181,7 @@ private final class TtlMapState[UK, UV](
     override def key: UK = at.key
     override def value: UV = if (expired == null) at.value else expired
     override def stamp: Long = at.stamp
+    override def place: Array[Byte] = at.place
     override def restamp(stamp: Long): Unit = at.restamp(stamp)
     override def check(): Unit = at.check()
 

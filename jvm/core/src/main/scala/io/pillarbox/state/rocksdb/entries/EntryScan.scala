@@ -11,6 +11,7 @@ private[rocksdb] final class EntryScan(
     store: RocksDBStore,
     column: StateColumn,
     prefix: Array[Byte],
+    from: Array[Byte],
     pageSize: Int
 ) {
   private val until = EntryStore.successor(prefix)
@@ -38,7 +39,7 @@ private[rocksdb] final class EntryScan(
   private def advance(): Unit = {
     at += 1
     newer = null
-    if (page == null) load(prefix)
+    if (page == null) load(from)
     else if (at < page.size && spills != entries.spills) load(page.key(at))
     while (at >= page.size && !page.isLast) load(EntryStore.after(page.key(page.size - 1)))
   }

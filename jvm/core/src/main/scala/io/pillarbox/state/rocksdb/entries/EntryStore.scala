@@ -166,9 +166,13 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
     if (length == Absent) null else util.Arrays.copyOfRange(cache.bytes, from, from + length)
   }
 
-  /** Walks over the entries whose keys begin with `prefix`, in order, a page at a time. */
-  def scan(column: StateColumn, prefix: Array[Byte], pageSize: Int = PageSize): EntryScan =
-    new EntryScan(this, store, column, prefix, pageSize)
+  /** Walks over the entries whose keys begin with `prefix`, in order from `from` on, a page at a time. */
+  def scan(
+      column: StateColumn,
+      prefix: Array[Byte],
+      pageSize: Int = PageSize,
+      from: Array[Byte] = null
+  ): EntryScan = new EntryScan(this, store, column, prefix, if (from == null) prefix else from, pageSize)
 
   /** Sets the number of entries. */
   def assumeLive(count: Long): Unit = {

@@ -2,7 +2,7 @@ package io.pillarbox.state.rocksdb.list
 
 import java.util
 
-import io.pillarbox.api.{InputView, OutputView}
+import io.pillarbox.api.{Bytes, InputView, OutputView}
 import io.pillarbox.state.rocksdb.entries.{EntryScan, EntryStore, StateColumn}
 
 /**
@@ -69,6 +69,15 @@ private[rocksdb] final class PackedLists(table: EntryStore, column: StateColumn)
     key.length
   )
 
+  /** The same from the chunk of this number on. */
+  def others(key: OutputView, number: Long): OtherChunks = {
+    val (prefix, length) = (key.toByteArray, key.length)
+    key.writeLong(number)
+    val scan = table.scan(column, prefix, PackedLists.PageSize, key.toByteArray)
+    key.truncate(length)
+    new OtherChunks(scan, length)
+  }
+
   /** Makes these elements the chunk under `key`, which may have a number at its end. */
   def replace(key: OutputView, content: ListChunkBuilder): Unit = table.put(column, key, content.finish())
 
@@ -114,6 +123,9 @@ private[rocksdb] final class OtherChunks(scan: EntryScan, prefixLength: Int) {
 
   /** The key of the chunk that [[next]] has found. */
   def key: Array[Byte] = scan.key
+
+  /** The number in that key. */
+  def number: Long = Bytes.getLong(scan.key, prefixLength)
 
   def next(): Boolean = {
     var found = scan.next()

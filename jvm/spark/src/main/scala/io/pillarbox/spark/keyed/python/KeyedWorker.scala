@@ -82,12 +82,12 @@ private final class KeyedWorker(
   /**
    * Sends a frame and waits for its update.
    *
-   * @param onQuery returns the entries for a state, key index, op and key blob
+   * @param onQuery returns the answer for a state, key index, op and blob
    * @param onPart takes the body of a part of the update
    */
   def exchange(
       parts: Seq[ByteBuffer],
-      onQuery: (Int, Int, Int, ByteBuffer) => Seq[ByteBuffer],
+      onQuery: (Int, Int, Int, ByteBuffer) => Answer,
       onPart: ByteBuffer => Unit
   ): Frame =
     orDied {
@@ -147,13 +147,13 @@ private final class KeyedWorker(
     uncountedNanos %= KeyedWorker.NanosPerMs
   }
 
-  private def answer(query: ByteBuffer, onQuery: (Int, Int, Int, ByteBuffer) => Seq[ByteBuffer]): Unit = {
+  private def answer(query: ByteBuffer, onQuery: (Int, Int, Int, ByteBuffer) => Answer): Unit = {
     val frameId = query.getLong
     val (state, keyIndex, op) = (query.getInt, query.getInt, query.get().toInt)
-    query.getInt // the length of what is left, the key's blob
-    val entries = onQuery(state, keyIndex, op, query)
-    val head = Frame.buffer(12).putLong(frameId).putInt(entries.map(_.remaining).sum).flip()
-    write(KeyedWorker.Answer, head +: entries)
+    query.getInt // the length of what is left, the blob
+    val Answer(entries, next) = onQuery(state, keyIndex, op, query)
+    val head = Frame.buffer(16 + next.length).putLong(frameId).putInt(next.length).put(next)
+    write(KeyedWorker.Answer, head.putInt(entries.map(_.remaining).sum).flip() +: entries)
   }
 
   /** Ends the process. Any thread. */

@@ -253,20 +253,20 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     PythonKeyedOperator.Kinds.flatMap(context.timers.timersOfCurrentKey).filter(_.namespace.isVoid)
   }
 
-  private def timersAnswer(keyIndex: Int): Seq[ByteBuffer] = {
+  private def timersAnswer(keyIndex: Int): Answer = {
     val timers = timersOf(keyIndex)
     val bytes = Frame.buffer(9 * timers.size)
     timers.foreach(timer => bytes.put(FrameEvents.codeOf(timer.kind)).putLong(timer.timestamp))
-    Seq(bytes.flip())
+    Answer(Seq(bytes.flip()))
   }
 
-  private def answer(state: Int, keyIndex: Int, op: Int, key: ByteBuffer): Seq[ByteBuffer] = {
+  private def answer(state: Int, keyIndex: Int, op: Int, asked: ByteBuffer): Answer = {
     if (state == PythonKeyedOperator.TimersState) timersAnswer(keyIndex)
     else {
       select(keyIndex)
-      val entries = states(state).answer(op, key)
-      events.addBytes(entries.map(_.remaining.toLong).sum)
-      entries
+      val found = states(state).answer(op, asked)
+      events.addBytes(found.entries.map(_.remaining.toLong).sum)
+      found
     }
   }
 

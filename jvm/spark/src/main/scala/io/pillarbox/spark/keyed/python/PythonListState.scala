@@ -3,6 +3,7 @@ package io.pillarbox.spark.keyed.python
 import java.nio.ByteBuffer
 
 import io.pillarbox.spark.keyed.python.PythonState._
+import io.pillarbox.spark.worker.Frame
 import io.pillarbox.state.{ExpirySink, KeyedStateBackend, StampedList, StateClock}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow
@@ -36,9 +37,17 @@ private final class PythonListState(
     }
   }
 
-  override def answer(op: Int, key: ByteBuffer): Seq[ByteBuffer] = {
-    writeAll(0, state.elements)
-    writer.finishParts()
+  override def answer(op: Int, asked: ByteBuffer): Answer = {
+    val from = if (asked.hasRemaining) asked.getLong else StampedList.First
+    val page = new Page
+    val next = state.page(from) { (element, stamp) =>
+      write(0, element, sent(stamp))
+      page.takesMore(element.getSizeInBytes.toLong)
+    }
+    val place =
+      if (next == StampedList.End) Answer.Nothing
+      else Frame.buffer(java.lang.Long.BYTES).putLong(next).array
+    Answer(writer.finishParts(), place)
   }
 
   private def writeAll(index: Int, elements: Iterator[UnsafeRow]): Unit =

@@ -63,19 +63,37 @@ private final class PythonMapState(
       .toArray
   }
 
-  override def answer(op: Int, key: ByteBuffer): Seq[ByteBuffer] = {
+  override def answer(op: Int, asked: ByteBuffer): Answer = {
+    var next = Answer.Nothing
     op match {
-      case PythonMapState.All =>
-        val cursor = state.cursor(few = false)
-        while (cursor.next()) writeEntry(0, cursor.key, cursor.value, sent(cursor.stamp))
+      case PythonMapState.All => next = writePage(asked)
       case PythonMapState.One =>
-        val wanted = keyOf(queries.read(key).getRow(0), 0)
+        val wanted = keyOf(queries.read(asked).getRow(0), 0)
         val value = state.get(wanted)
         if (value != null) writeEntry(0, wanted, value, sent(state.stamp))
       case _ =>
         entries(InlineEntries).foreach { case (key, value, stamp) => writeEntry(0, key, value, stamp) }
     }
-    writer.finishParts()
+    Answer(writer.finishParts(), next)
+  }
+
+  /** Returns the place behind the page, or nothing behind the last one. */
+  private def writePage(asked: ByteBuffer): Array[Byte] = {
+    val cursor = if (asked.hasRemaining) state.cursorBehind(bytesOf(asked)) else state.cursor(few = false)
+    val page = new Page
+    var more = true
+    while (more && cursor.next()) {
+      val (key, value) = (cursor.key, cursor.value)
+      writeEntry(0, key, value, sent(cursor.stamp))
+      more = page.takesMore(key.getSizeInBytes.toLong + value.getSizeInBytes)
+    }
+    if (more) Answer.Nothing else cursor.place
+  }
+
+  private def bytesOf(asked: ByteBuffer): Array[Byte] = {
+    val bytes = new Array[Byte](asked.remaining)
+    asked.get(bytes)
+    bytes
   }
 
   private def writeEntry(index: Int, key: UnsafeRow, value: UnsafeRow, stamp: Long): Unit = {

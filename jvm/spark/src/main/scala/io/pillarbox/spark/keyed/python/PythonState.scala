@@ -106,8 +106,8 @@ private abstract class PythonState(
     accesses = 0
   }
 
-  /** Returns the entries of the current key that a QUERY asks for. */
-  def answer(op: Int, key: ByteBuffer): Seq[ByteBuffer] =
+  /** Returns the entries of the current key that a QUERY asks for, by a map key or the place of a page. */
+  def answer(op: Int, asked: ByteBuffer): Answer =
     throw new IllegalStateException(s"State '${declared.name}' is sent whole, and can't be asked for")
 
   def initialTarget: InitialTarget = {
@@ -164,10 +164,34 @@ private abstract class PythonCollectionState(
   }
 }
 
+/**
+ * The entries that answer a QUERY, valid until the next one, and the place of the next page, empty for none.
+ */
+private final case class Answer(entries: Seq[ByteBuffer], next: Array[Byte] = Answer.Nothing)
+
+private object Answer {
+  val Nothing: Array[Byte] = Array.emptyByteArray
+}
+
+/** How much of a large list or map is sent at a time: so much becomes objects in the worker at once. */
+private final class Page {
+  private var entries = 0
+  private var bytes = 0L
+
+  /** Counts an entry of so many bytes; false if the page ends with it. */
+  def takesMore(more: Long): Boolean = {
+    entries += 1
+    bytes += more
+    entries < PythonState.PageEntries && bytes < PythonState.PageBytes
+  }
+}
+
 private object PythonState {
 
   /** List elements and map entries that are sent with the frame; a key that has more is asked for. */
   val InlineEntries = 256
+  val PageEntries: Int = 1 << 14
+  val PageBytes: Long = 2L << 20
 
   /** The bytes of key index, operation and time, which a cell has beside its values. */
   private val CellBytes = 16L
