@@ -46,6 +46,20 @@ class CallCodecSuite extends AnyFunSuite {
     }
   }
 
+  test("rows stay as they are when another task of the run decodes its own") {
+    val run = Some("a run")
+    val encoder = new CallEncoder(arrow, identity)
+    def decoded(x: Long, y: String) = {
+      val decoder = new ResultDecoder(arrow, schema, run)
+      try decoder.decode(answer(encoder, Seq(row(x, y)))).rows.head
+      finally decoder.close()
+    }
+    try {
+      val (first, second) = (decoded(1, "a"), decoded(2, "b"))
+      assert(Seq(first, second).map(r => r.getLong(0) -> r.getString(1)) == Seq(1L -> "a", 2L -> "b"))
+    } finally encoder.close()
+  }
+
   private def row(x: Long, y: String): InternalRow = new GenericInternalRow(
     Array[Any](x, UTF8String.fromString(y))
   )

@@ -4,11 +4,11 @@ import java.util.{ArrayDeque, Collection => JCollection}
 
 import io.pillarbox.async.queue.AsyncOutput
 import io.pillarbox.mailbox.InputStatus
-import io.pillarbox.spark.task.{OperatorInput, SourceInput, TaskLane, TaskLanes}
+import io.pillarbox.spark.task.{OperatorInput, Projections, SourceInput, TaskLane, TaskLanes}
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{JoinedRow, UnsafeProjection}
-import org.apache.spark.sql.pillarbox.SourceContext
+import org.apache.spark.sql.catalyst.expressions.JoinedRow
+import org.apache.spark.sql.pillarbox.{SourceContext, SparkAdapter}
 
 /**
  * The rows of one partition with the results of their calls. Pulling it drives the operator.
@@ -46,13 +46,17 @@ private[pillarbox] final class AsyncIOIterator(
   private val readyInputs = new ArrayDeque[InternalRow]
   private val readyResults = new ArrayDeque[InternalRow]
   private val joined = new JoinedRow
-  private val toUnsafe = UnsafeProjection.create(task.columns.output)
+  private val projections = new Projections(task.lending(context))
+  private val toUnsafe = projections.of(SparkAdapter.references(task.columns.output))
   private var driver: OperatorDriver = _
   private var started = false
   private var ended = false
   private var progress: Runnable = () => ()
 
-  override def hasNext: Boolean = !readyInputs.isEmpty || (!ended && pull())
+  override def hasNext: Boolean = !readyInputs.isEmpty || (!ended && pull()) || {
+    projections.giveBack()
+    false
+  }
 
   private def pull(): Boolean = {
     lane.enter()
@@ -85,8 +89,10 @@ private[pillarbox] final class AsyncIOIterator(
     while (readyInputs.isEmpty && !isFinished && driver.stepWithoutWaiting()) {}
     if (isFinished && driver != null) driver.close()
     if (!readyInputs.isEmpty) InputStatus.MoreAvailable
-    else if (isFinished) InputStatus.EndOfData
-    else InputStatus.NothingAvailable
+    else if (isFinished) {
+      projections.giveBack()
+      InputStatus.EndOfData
+    } else InputStatus.NothingAvailable
   }
 
   /** Sets what runs, on this thread, when another `poll` may find more. */

@@ -13,7 +13,7 @@ import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, UnsafeProjection}
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.pillarbox.{SourceContext, SparkAdapter}
+import org.apache.spark.sql.pillarbox.{DriverMessages, SourceContext, SparkAdapter}
 import org.apache.spark.sql.types.{StructField, StructType}
 
 /**
@@ -107,6 +107,10 @@ private[pillarbox] final case class AsyncIOTaskSpec(
       reading: Option[SourceContext] = None
   ): Iterator[InternalRow] =
     new AsyncIOIterator(copy(site = site.ofPart(partition)), input, context, reading)
+
+  /** Names what lends the task projections of its rows, if it belongs to a query or an action. */
+  def lending(context: TaskContext): Option[String] =
+    Option.when(DriverMessages.runOf(context).nonEmpty)(DriverMessages.startOf(context))
 
   /** Returns a function that shows the input columns of a row; each thread needs its own. */
   def inputView(): InternalRow => InternalRow = SparkAdapter.view(columns.child, columns.inputs)
@@ -215,6 +219,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
       () => callNames(),
       arrowSchema(spec.returns),
       columns.answers,
+      lending(context),
       arrow.maxRowsPerFrame
     )
 

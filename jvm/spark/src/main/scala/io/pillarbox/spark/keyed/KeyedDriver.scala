@@ -2,7 +2,7 @@ package io.pillarbox.spark.keyed
 
 import io.pillarbox.operator._
 import io.pillarbox.spark.state.{PartitionState, UnsafeRowSerializer}
-import io.pillarbox.spark.task.{LaneResource, MailboxStep, OperatorInput, TaskLane}
+import io.pillarbox.spark.task.{LaneResource, MailboxStep, OperatorInput, Projections, TaskLane}
 import io.pillarbox.state.StateException
 import io.pillarbox.timer.{BatchExecutionInternalTimerService, PolledTimerService}
 import org.apache.spark.TaskContext

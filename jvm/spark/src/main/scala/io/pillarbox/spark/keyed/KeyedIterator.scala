@@ -1,10 +1,8 @@
 package io.pillarbox.spark.keyed
 
-import java.util.UUID
-
 import io.pillarbox.api.TimeDomain
 import io.pillarbox.spark.state.{PartitionState, StateSource}
-import io.pillarbox.spark.task.{LaneResource, OperatorInput, RunToEnd, SourceInput, TaskLanes}
+import io.pillarbox.spark.task.{LaneResource, OperatorInput, Projections, RunToEnd, SourceInput, TaskLanes}
 import io.pillarbox.state.StateException
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
@@ -29,7 +27,7 @@ private[pillarbox] final class KeyedIterator(
     source: StateSource,
     taskContext: TaskContext,
     initial: Iterator[InternalRow] = Iterator.empty,
-    query: Option[UUID] = None,
+    query: Option[String] = None,
     reading: Option[SourceContext] = None
 ) extends Iterator[InternalRow] {
   private val lane = TaskLanes.newLane(taskContext)

@@ -3,6 +3,7 @@ package io.pillarbox.spark.keyed
 import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.EventClock
 import io.pillarbox.spark.state.PartitionState
+import io.pillarbox.spark.task.Projections
 import io.pillarbox.state.KeyedStateBackend
 import io.pillarbox.timer.InternalTimerService
 import org.apache.spark.TaskContext

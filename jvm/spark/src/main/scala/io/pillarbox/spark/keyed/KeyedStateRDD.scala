@@ -44,7 +44,7 @@ private[pillarbox] final class KeyedStateRDD(
       rdd.iterator(part, context)
     }
     val reading = Option.when(task.isRealTime)(new SourceContext(context))
-    val query = commits.partitionOf(split.index).runId
+    val query = commits.partitionOf(split.index).runId.toString
     val input = rows.iterator(parts.rows, reading.getOrElse(context))
     onTime(new KeyedIterator(task, input, source, context, started, Some(query), reading))
   }

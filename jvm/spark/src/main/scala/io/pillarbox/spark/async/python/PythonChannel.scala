@@ -21,6 +21,7 @@ import org.apache.spark.sql.types.StructType
  * @param initJson the operator's options and the task's identity
  * @param inputView makes a function that picks the columns to send from a row; used by one thread
  * @param callKeys makes a function that names calls, if the worker is to know; used by one thread
+ * @param lending names the run whose tasks lend each other the projections of answers, if there is one
  * @param maxRowsPerFrame rows in one frame at most
  */
 private[pillarbox] final case class ChannelSettings(
@@ -32,6 +33,7 @@ private[pillarbox] final case class ChannelSettings(
     callKeys: () => Option[InternalRow => CallKey],
     resultArrowSchema: Schema,
     resultSchema: StructType,
+    lending: Option[String],
     maxRowsPerFrame: Int
 )
 
@@ -140,7 +142,7 @@ private[pillarbox] final class PythonChannel(
     val reader = new ChannelReader(
       s"pillarbox reader $label",
       worker.frames,
-      () => new ResultDecoder(settings.resultArrowSchema, settings.resultSchema),
+      () => new ResultDecoder(settings.resultArrowSchema, settings.resultSchema, settings.lending),
       function,
       onEnd,
       fail

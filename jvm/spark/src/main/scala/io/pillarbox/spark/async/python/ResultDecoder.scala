@@ -2,10 +2,11 @@ package io.pillarbox.spark.async.python
 
 import scala.util.control.NonFatal
 
+import io.pillarbox.spark.task.Projections
 import io.pillarbox.spark.worker.{ArrowBatchReader, Frame}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{BoundReference, Literal, UnsafeProjection}
+import org.apache.spark.sql.catalyst.expressions.{BoundReference, Literal}
 import org.apache.spark.sql.types.StructType
 
 /**
@@ -31,10 +32,16 @@ private[pillarbox] final class CallResults(
  * Turns RESULTS frames into rows that own their bytes. Single-threaded; off-heap memory until `close`.
  *
  * @param schema the columns of the rows; those that Arrow does not bring are null
+ * @param lending names the run whose tasks lend each other their projections, if there is one
  */
-private[pillarbox] final class ResultDecoder(arrowSchema: Schema, schema: StructType) extends AutoCloseable {
+private[pillarbox] final class ResultDecoder(
+    arrowSchema: Schema,
+    schema: StructType,
+    lending: Option[String] = None
+) extends AutoCloseable {
   private val reader = new ArrowBatchReader(arrowSchema)
-  private val toUnsafe = UnsafeProjection.create(schema.fields.toSeq.zipWithIndex.map { case (field, i) =>
+  private val projections = new Projections(lending)
+  private val toUnsafe = projections.of(schema.fields.toSeq.zipWithIndex.map { case (field, i) =>
     if (i < reader.width) BoundReference(i, field.dataType, nullable = true)
     else Literal(null, field.dataType)
   })
@@ -62,5 +69,8 @@ private[pillarbox] final class ResultDecoder(arrowSchema: Schema, schema: Struct
     new CallResults(ids, attempts, counts, rows, unreadable)
   }
 
-  override def close(): Unit = reader.close()
+  override def close(): Unit = {
+    projections.giveBack()
+    reader.close()
+  }
 }

@@ -7,7 +7,7 @@ import org.apache.spark.SparkContext
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.internal.config.SECRET_REDACTION_PATTERN
 import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.catalyst.expressions.{Ascending, Attribute, Expression, SortOrder}
+import org.apache.spark.sql.catalyst.expressions.{Ascending, Attribute, BoundReference, Expression, SortOrder}
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, RepartitionByExpression, Sort}
 import org.apache.spark.sql.catalyst.util.{QuotingUtils, UnsafeRowUtils}
@@ -105,6 +105,12 @@ object SparkAdapter {
         view.project(row)
         view
       }
+    }
+
+  /** The columns of a row, any of which may be null whatever the schema says. */
+  def references(schema: StructType): Seq[BoundReference] =
+    schema.fields.toSeq.zipWithIndex.map { case (field, i) =>
+      BoundReference(i, field.dataType, nullable = true)
     }
 
   def asNullable(dataType: DataType): DataType = dataType.asNullable

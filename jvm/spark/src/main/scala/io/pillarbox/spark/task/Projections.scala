@@ -1,27 +1,26 @@
-package io.pillarbox.spark.keyed
+package io.pillarbox.spark.task
 
 import java.util
-import java.util.UUID
 
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, UnsafeProjection}
 import org.apache.spark.sql.types.StructType
 
 /**
  * The projections of a task. Spark writes and compiles the code of one anew wherever it is made, which takes
- * longer than a small task; so the tasks of a query in an executor lend each other theirs, one at a time. The
- * task's thread only.
+ * longer than a small task; so the tasks of a run in an executor lend each other theirs, one at a time. One
+ * thread only.
  *
- * @param query the run of the query; None where nobody lends any
+ * @param run names the run of a streaming query, or the action of a batch; None where nobody lends any
  */
-private[keyed] final class Projections(query: Option[UUID]) {
+private[pillarbox] final class Projections(run: Option[String]) {
   private var used = List.empty[(Projections.Key, UnsafeProjection)]
 
   /** Returns a projection of bound expressions that this task has alone until [[giveBack]]. */
   def of(expressions: Seq[Expression]): UnsafeProjection =
-    query.filter(_ => expressions.forall(_.deterministic)) match {
+    run.filter(_ => expressions.forall(_.deterministic)) match {
       case None => UnsafeProjection.create(expressions)
-      case Some(run) =>
-        val key = Projections.Key(run, expressions)
+      case Some(lending) =>
+        val key = Projections.Key(lending, expressions)
         val projection = Projections.take(key).getOrElse(UnsafeProjection.create(expressions))
         used ::= key -> projection
         projection
@@ -42,10 +41,10 @@ private[keyed] final class Projections(query: Option[UUID]) {
 
 private object Projections {
 
-  /** Those of some queries; the least recently used ones go. */
+  /** Those of some runs; the least recently used ones go. */
   private final val Most = 64
 
-  final case class Key(run: UUID, expressions: Seq[Expression])
+  final case class Key(run: String, expressions: Seq[Expression])
 
   private val idle = new util.LinkedHashMap[Key, util.ArrayDeque[UnsafeProjection]](Most, 0.75f, true) {
     override def removeEldestEntry(eldest: util.Map.Entry[Key, util.ArrayDeque[UnsafeProjection]]): Boolean =

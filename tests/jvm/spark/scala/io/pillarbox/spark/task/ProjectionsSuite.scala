@@ -1,4 +1,4 @@
-package io.pillarbox.spark.keyed
+package io.pillarbox.spark.task
 
 import java.util.UUID
 
@@ -8,7 +8,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 class ProjectionsSuite extends AnyFunSuite {
   private val schema = StructType.fromDDL("a bigint, b string")
-  private val query = Some(UUID.randomUUID)
+  private val query = Some(UUID.randomUUID.toString)
 
   test("tasks of a query lend each other a projection, one at a time") {
     val (first, second, third) = (new Projections(query), new Projections(query), new Projections(query))
@@ -24,7 +24,7 @@ class ProjectionsSuite extends AnyFunSuite {
     val first = new Projections(query)
     val projection = first.of(schema)
     first.giveBack()
-    assert(new Projections(Some(UUID.randomUUID)).of(schema) ne projection)
+    assert(new Projections(Some(UUID.randomUUID.toString)).of(schema) ne projection)
     assert(new Projections(None).of(schema) ne projection)
     assert(new Projections(query).of(StructType.fromDDL("a bigint, b string not null")) ne projection)
   }
