@@ -139,6 +139,7 @@ def watch(size: Size) -> Watched:
         sampler.join()
         if child.poll() is None:
             os.killpg(child.pid, signal.SIGKILL)
+        child.communicate()
         shutil.rmtree(folder, ignore_errors=True)
     return watched
 
