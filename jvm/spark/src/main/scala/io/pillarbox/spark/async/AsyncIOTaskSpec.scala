@@ -5,7 +5,7 @@ import io.pillarbox.async.gate.CallGate
 import io.pillarbox.async.journal.CallKey
 import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy}
 import io.pillarbox.async.{AsyncOptions, Batching, Keyed, Ticketing}
-import io.pillarbox.spark.async.python.{ChannelSettings, PythonCallException}
+import io.pillarbox.spark.async.python.{ChannelSettings, PythonCallException, ResultDecoder}
 import io.pillarbox.spark.base.PythonText
 import io.pillarbox.spark.task.FailedCalls
 import io.pillarbox.spark.worker.SessionStart
@@ -209,7 +209,8 @@ private[pillarbox] final case class AsyncIOTaskSpec(
   }
 
   /** The settings that the channel sends to the worker. */
-  def channelSettings(python: AsyncIOFunction.Python, context: TaskContext): ChannelSettings =
+  def channelSettings(python: AsyncIOFunction.Python, context: TaskContext): ChannelSettings = {
+    val (answers, lender) = (arrowSchema(spec.returns), lending(context))
     ChannelSettings(
       spec.name,
       python.function,
@@ -217,11 +218,11 @@ private[pillarbox] final case class AsyncIOTaskSpec(
       arrowSchema(inputSchema),
       () => inputView(),
       () => callNames(),
-      arrowSchema(spec.returns),
-      columns.answers,
-      lending(context),
+      answers,
+      () => new ResultDecoder(answers, columns.answers, lender),
       arrow.maxRowsPerFrame
     )
+  }
 
   private def arrowSchema(schema: StructType) =
     SparkAdapter.arrowSchema(schema, arrow.timeZone, arrow.largeVarTypes)

@@ -13,7 +13,6 @@ import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.pillarbox.{TaskKills, UserFunction}
-import org.apache.spark.sql.types.StructType
 
 /**
  * The settings that a task sends its worker at the start.
@@ -21,7 +20,7 @@ import org.apache.spark.sql.types.StructType
  * @param initJson the operator's options and the task's identity
  * @param inputView makes a function that picks the columns to send from a row; used by one thread
  * @param callKeys makes a function that names calls, if the worker is to know; used by one thread
- * @param lending names the run whose tasks lend each other the projections of answers, if there is one
+ * @param decoder makes what reads answers; used by one thread
  * @param maxRowsPerFrame rows in one frame at most
  */
 private[pillarbox] final case class ChannelSettings(
@@ -32,8 +31,7 @@ private[pillarbox] final case class ChannelSettings(
     inputView: () => InternalRow => InternalRow,
     callKeys: () => Option[InternalRow => CallKey],
     resultArrowSchema: Schema,
-    resultSchema: StructType,
-    lending: Option[String],
+    decoder: () => ResultDecoder,
     maxRowsPerFrame: Int
 )
 
@@ -142,7 +140,7 @@ private[pillarbox] final class PythonChannel(
     val reader = new ChannelReader(
       s"pillarbox reader $label",
       worker.frames,
-      () => new ResultDecoder(settings.resultArrowSchema, settings.resultSchema, settings.lending),
+      settings.decoder,
       function,
       onEnd,
       fail
