@@ -356,8 +356,9 @@ async def slowly(row: Any) -> int:
     return int(row.id) * 2
 
 
-# Without order they are so by day in test_exactly_once, whatever is killed.
-@pytest.mark.parametrize("ordered", [pytest.param(False, marks=pytest.mark.whole), True])
+# By day in test_exactly_once, whatever is killed.
+@pytest.mark.whole
+@pytest.mark.parametrize("ordered", [False, True])
 def test_windows_after_it_are_those_of_a_batch(
     spark: SparkSession, tmp_path: Path, ordered: bool
 ) -> None:

@@ -302,6 +302,7 @@ def killed_driver(folder: Path, count: int, jobs: BatchInterface, submitted: int
         job.communicate()
 
 
+@pytest.mark.whole
 @pytest.mark.classic
 def test_a_driver_that_is_killed_between_the_halves_submits_nothing_twice(
     spark: SparkSession, jobs: BatchInterface, tmp_path: Path

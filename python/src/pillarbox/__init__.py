@@ -169,6 +169,8 @@ else:  # a __getattr__ that type checkers see would hide every misspelt name
     def __getattr__(name):
         if name in _MODULES:
             return importlib.import_module(f"{__name__}.{name}")
+        if name.startswith("__"):  # who asks for such a name has not misspelt one
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from ._base.names import nearest
 
         meant = nearest(name, __dir__())

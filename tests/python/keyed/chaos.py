@@ -174,8 +174,6 @@ class Chaos:
             **os.environ,
             "PYTHONPATH": SOURCES,
             "PYSPARK_PYTHON": sys.executable,
-            # JVMs that live for seconds.
-            "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         }
         with open(self.folder / "log", "a") as log:
             return subprocess.Popen(

@@ -134,12 +134,11 @@ def test_a_restart_is_checked_where_micro_batches_without_data_are_disabled(
     ]
 
 
+# By day in test_exactly_once, whose second driver has other partitions.
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("second", "third"),
-    [
-        (4, 3),
-        *(pytest.param(*numbers, marks=pytest.mark.whole) for numbers in [(3, 6), (1, 4), (4, 8)]),
-    ],
+    [(4, 3), (3, 6), (1, 4), (4, 8)],
 )
 def test_a_driver_that_is_killed_in_the_micro_batch_of_the_change_changes_nothing(
     query: Query, expected: Any, second: int, third: int
@@ -228,6 +227,8 @@ def test_a_query_is_taken_back_behind_the_change(query: Query, expected: Any) ->
     assert run(query, 3, 4) == expected[5]
 
 
+# By day in PartitionsSuite.
+@pytest.mark.whole
 @pytest.mark.parametrize("second", [1, 4])
 def test_files_of_earlier_partitions_go_once_no_version_needs_them(
     query: Query, expected: Any, second: int

@@ -116,6 +116,7 @@ def test_initial_state_lives_from_the_first_watermark(
     assert found["c", 63] == [None, None], "being read did not renew it"
 
 
+@pytest.mark.whole
 @BACKENDS
 def test_a_scans_initial_state_does_too(spark: SparkSession, tmp_path: Path, backend: str) -> None:
     start = spark.createDataFrame([(key, 7) for key in "abc"], "k string, n bigint")
@@ -137,13 +138,11 @@ def test_a_scans_initial_state_does_too(spark: SparkSession, tmp_path: Path, bac
     assert (found["b", 62], found["c", 63]) == (1, 9)
 
 
+@pytest.mark.whole
 @BACKENDS
 @pytest.mark.parametrize(
     "before",
-    [
-        pytest.param(None, marks=pytest.mark.whole, id="no TTL"),
-        pytest.param("1 hour", id="processing time"),
-    ],
+    [pytest.param(None, id="no TTL"), pytest.param("1 hour", id="processing time")],
 )
 def test_a_ttl_switched_on_before_any_watermark_starts_at_the_first(
     spark: SparkSession, tmp_path: Path, backend: str, before: Any

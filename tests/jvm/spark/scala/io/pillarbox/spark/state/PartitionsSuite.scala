@@ -46,7 +46,7 @@ class PartitionsSuite extends AnyFunSuite with LocalSpark {
 
   for {
     (name, storage) <- Seq("heap" -> Heap, "rocksdb" -> RocksDB, "both" -> storageOf("rocksdb", "heap"))
-    seed <- 1 to 4
+    seed <- 1 to 7
   } test(
     s"$name: keys, values and timers are the same over random changes and restarts, seed $seed",
     Seq(Whole).filter(_ => seed > 1): _*
@@ -54,7 +54,7 @@ class PartitionsSuite extends AnyFunSuite with LocalSpark {
     withOperator { operator =>
       val random = new Random(seed)
       operator.start(1 + random.nextInt(4), storage)
-      (1 to 14).foreach { _ =>
+      (1 to 8).foreach { _ =>
         val changes = Seq.fill(6)(random.nextLong(40) -> Some(random.nextLong(100)).filter(_ > 20))
         if (random.nextBoolean()) operator.commit(changes)
         else operator.whileSwept(operator.commit(changes))
