@@ -64,7 +64,7 @@ class RocksDBSoakSuite extends AnyFunSuite {
     keys(10000000, "1g")
   }
 
-  test("a list and a map of a million entries of one key are written and read in a heap of 64 MiB") {
+  test("a list and a map of a million entries of one key are written and read in a heap of 64 MiB", Whole) {
     assert(
       run("64m", "large", "1000000", "100") == "1000000 elements, 1000000 under TTL and 1000000 entries found"
     )
