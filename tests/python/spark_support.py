@@ -209,8 +209,7 @@ KILL_WATCH = "pillarbox kill watch"
 def channel_threads(spark: SparkSession) -> list[str]:
     """Our threads in the JVM that belong to a task (the one timer of the JVM is for ever)."""
     jvm: Any = context_of_tests()._jvm
-    threads = jvm.java.lang.Thread.getAllStackTraces().keySet()
-    names = [thread.getName() for thread in threads]
+    names = jvm.io.pillarbox.files.ThreadNames.lines().splitlines()
     return [name for name in names if name.startswith("pillarbox ") and name not in _KEPT]
 
 

@@ -42,16 +42,17 @@ public record StateTtl(
    * Says how expired state that nobody reads goes away. Each backend takes what concerns it.
    *
    * @param inFullSnapshot leave expired entries out of snapshots; the running backend keeps them
-   * @param incrementalEntries heap: how many entries are looked at for each access to the state; 0 switches
-   *   it off. Up to 8 accesses share one look, at the first of them
-   * @param incrementalEveryRecord heap: also look at that many each time a current key is set
+   * @param incrementalEntries heap, and RocksDB by event time but for lists: how many entries are looked at for
+   *   each access to the state; 0 switches it off. On the heap up to 8 accesses share one look, at the first of
+   *   them; on RocksDB some hundreds do, and more where little has expired
+   * @param incrementalEveryRecord also look at that many each time a current key is set
    * @param atCompaction RocksDB: drop expired entries when files are compacted (processing time only)
    */
   public record Cleanup(
       boolean inFullSnapshot, int incrementalEntries, boolean incrementalEveryRecord, boolean atCompaction)
       implements Serializable {
 
-    /** Looks at 5 entries for each access on the heap, and drops at compaction in RocksDB. */
+    /** Looks at 5 entries for each access, and drops at compaction in RocksDB. */
     public static final Cleanup DEFAULT = new Cleanup(false, 5, false, true);
 
     /** Cleans up on reads only. */

@@ -18,8 +18,8 @@ private[pillarbox] sealed trait Stamped extends State {
 
   /**
    * Looks at the next `count` entries of all keys, round and round; but not into the current key's list or
-   * map, which may be iterated over. Removes those that [[Stamped.isUpTo]], and then tells them to `gone`;
-   * gives the others the stamp `first` if they have none.
+   * map, which may be iterated over. Removes those that [[Stamped.isUpTo]]. The heap then tells them to `gone`,
+   * and gives the others the stamp `first` if they have none; RocksDB may put some off.
    */
   def sweep(count: Int, upTo: Long, first: Long, gone: ExpirySink): Unit
 }

@@ -1,6 +1,9 @@
 package io.pillarbox.state.rocksdb
 
-import io.pillarbox.api.{InputView, OutputView, State, StateDescriptor, TypeSerializer}
+import scala.annotation.unused
+
+import io.pillarbox.api.StateDescriptor.Kind
+import io.pillarbox.api.{InputView, OutputView, State, StateDescriptor, TimeDomain, TypeSerializer}
 import io.pillarbox.state._
 import io.pillarbox.state.rocksdb.entries.{EntryStore, StateColumn}
 
@@ -42,10 +45,16 @@ private[rocksdb] abstract class RocksDBState[K, V](
 
   protected final def prefixBytes(): Array[Byte] = openKey().toByteArray
 
-  /** False: compaction clears expired entries away. */
-  final def sweeps: Boolean = false
+  private val sweeper =
+    if (byEventTime && descriptor.kind != Kind.LIST) new EventTimeSweep(backend, column) else null
 
-  final def sweep(count: Int, upTo: Long, first: Long, gone: ExpirySink): Unit = ()
+  private def byEventTime = hasStamps && descriptor.ttl.get.timeDomain == TimeDomain.EVENT_TIME
+
+  /** By processing time, compaction clears expired entries away. */
+  final def sweeps: Boolean = sweeper != null
+
+  final def sweep(count: Int, upTo: Long, first: Long, @unused gone: ExpirySink): Unit =
+    if (sweeper != null) sweeper.sweep(count, upTo, first)
 
   protected final def store(at: OutputView, value: V, stamp: Long): Unit = {
     out.clear()

@@ -123,6 +123,14 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
     }
   }
 
+  /** Removes a key that is there. */
+  def deleteFound(column: StateColumn, key: OutputView): Unit = {
+    val entry = entryForWrite(column, key)
+    ownLive -= 1
+    cache.setAbsent(entry)
+    noteWrite(column, entry)
+  }
+
   /** Adds to the end of the value that [[get]] has just found, if that is of [[listChunkBytes]] or less. */
   def append(column: StateColumn, bytes: OutputView): Unit = {
     cache.append(found, bytes.array, bytes.length)
