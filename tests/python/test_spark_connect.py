@@ -12,9 +12,6 @@ from spark_apps import run_app
 
 pytest.importorskip("grpc", reason="Spark Connect's client needs grpcio: install pyspark[connect]")
 
-# By day there is one server, in test_connect_server.
-pytestmark = pytest.mark.whole
-
 # The application below is sent as text; this name is its own.
 build: Any = None
 
