@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,8 @@ from .._keyed.state import State
 from .._keyed.values import ValueType
 from ..errors import EXITS, PillarboxError, error
 from .keyed_frames import ONE, PAGE, SOME, Answer, decode_batches
+
+T = TypeVar("T")
 
 _PUT, _REMOVE, _CLEAR = 0, 1, 2
 
@@ -86,15 +88,6 @@ class StateWire:
         elif count:
             self.state.extend(count, lambda: self._load(parts, last, count, held))
 
-    def _pages(self, ask: Ask, key_index: int) -> Iterator[tuple[list[memoryview], bool]]:
-        """Yield the blobs of each page of a key's list or map, and if it is the last one."""
-        place = b""
-        while True:
-            blobs, place = ask(key_index, PAGE, place)
-            yield blobs, not place
-            if not place:
-                return
-
     def changes(self, size: FrameSize) -> list[pa.RecordBatch]:
         """Encode the function's changes. Raises ``StateError`` (STATE_TOO_LARGE)."""
         if 1 not in self.state.changed:
@@ -153,10 +146,7 @@ class ListWire(StateWire):
 
     def bind(self, parts: Sequence[Blob], last: Blob, held: int, count: int, ask: Ask) -> None:
         super().bind(parts, last, held, count, ask)
-        self.state.pages = lambda key_index: (
-            (self._fetched(key_index, blobs), is_last)
-            for blobs, is_last in self._pages(ask, key_index)
-        )
+        self.state.pages = lambda key_index: _pages(key_index, ask, self._fetched)
 
     def _changes(self) -> tuple[int, Build]:
         cells, _ = self.state.cells()
@@ -217,10 +207,7 @@ class MapWire(StateWire):
 
     def bind(self, parts: Sequence[Blob], last: Blob, held: int, count: int, ask: Ask) -> None:
         super().bind(parts, last, held, count, ask)
-        self.state.pages = lambda key_index: (
-            (self._fetched(key_index, blobs), is_last)
-            for blobs, is_last in self._pages(ask, key_index)
-        )
+        self.state.pages = lambda key_index: _pages(key_index, ask, self._fetched)
         self.state.fetch = lambda key_index, key: self._fetched(
             key_index, ask(key_index, ONE, self._serialized(key)).blobs
         )
@@ -274,6 +261,18 @@ class MapWire(StateWire):
 
     def _serialized(self, key: Any) -> memoryview:
         return memoryview(_batch(key=self._keys.write([key])).serialize())
+
+
+def _pages(
+    key_index: int, ask: Ask, fetched: Callable[[int, list[memoryview]], T]
+) -> Iterator[tuple[T, bool]]:
+    """Yield the content of each page of a key's list or map, and if it is the last one."""
+    place = b""
+    while True:
+        blobs, place = ask(key_index, PAGE, place)
+        yield fetched(key_index, blobs), not place
+        if not place:
+            return
 
 
 def state_too_large(name: str, problem: TooLarge, size: FrameSize) -> PillarboxError:
