@@ -96,7 +96,8 @@ private[pillarbox] object StateBackends {
                 memoryLimit,
                 cacheBytes = OwnCacheBytes,
                 sharedCache = CacheBudget.ofProcess,
-                clockBehind = clockBehind
+                clockBehind = clockBehind,
+                families = if (timers == StorageKind.RocksDB) TimerQueues.families else Nil
               )
               val backend = new RocksDBKeyedStateBackend(keys, MaxKeyGroups, AllKeyGroups, clock, config)
               from.flatMap(_.part).foreach(backend.keepOnly)
@@ -133,7 +134,9 @@ private[pillarbox] object StateBackends {
         case rocks: RocksDBKeyedStateBackend[_] =>
           TimerQueues.inDatabase(rocks.store, part = part)
         case _ =>
-          val own = new RocksDBStore(RocksDBConfig(closing.folder().path, memoryLimit))
+          val own = new RocksDBStore(
+            RocksDBConfig(closing.folder().path, memoryLimit, families = TimerQueues.families)
+          )
           closing.first(own)
           TimerQueues.inDatabase(own)
       }
