@@ -107,7 +107,7 @@ def commonSettings(testFolder: String) = Seq(
   Test / scalacOptions -= "-Xlint:inaccessible",
   Test / fork := true,
   Test / baseDirectory := (ThisBuild / baseDirectory).value,
-  Test / javaOptions ++= moduleOpens ++ Seq("-Xmx3g", "-XX:+UseParallelGC"),
+  Test / javaOptions ++= moduleOpens ++ Seq("-Xmx3g", "-XX:+UseSerialGC"),
   // Of `make coverage`.
   Test / javaOptions ++= sys.env.get("PILLARBOX_TEST_JVM_OPTION").toSeq,
   Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-oDF"),

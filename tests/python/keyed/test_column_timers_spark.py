@@ -173,3 +173,41 @@ def test_a_timer_stays_one_and_in_its_domain(
     ):
         stream.run(declaring(second))
     assert stream.run(declaring(first)) == []
+
+
+class Silent(pb.KeyedProcessFunction):
+    """Has no ``on_timer``."""
+
+    def process(self, row: Any, ctx: Any) -> Any:
+        return None
+
+
+def of_form(form: str, df: DataFrame, initial: dict[str, DataFrame]) -> DataFrame:
+    if form == "scan":
+        return pb.scan(
+            df, by="k", state={"n": ("0L", "n + v")}, select=["n"], initial_state=initial
+        )
+    operator, function = {
+        "row": (pb.process_keyed, Silent()),
+        "no timer": (pb.process_keyed_arrow, Declares(None)),
+        "another timer": (pb.process_keyed_arrow, Declares("processing_time")),
+    }[form]
+    return operator(df, function, by="k", returns=RETURNS, initial_state=initial)
+
+
+@pytest.mark.parametrize("form", ["row", "no timer", "another timer", "scan"])
+def test_initial_timers_that_the_function_does_not_handle_are_refused(
+    spark: SparkSession, form: str
+) -> None:
+    """They would fire, and the function would not be told."""
+
+    def entries(text: str) -> DataFrame:
+        return spark.sql(f"SELECT struct('a') AS key, {text}, now() AS timestamp")
+
+    initial = {pb.TIMERS: entries("'event_time' AS time_domain")}
+    if form == "another timer":
+        initial["due"] = entries("1L AS value")
+    rows = spark.createDataFrame([("a", 1, 2)], SCHEMA)
+    refused = "INITIAL_TIMER_INVALID.*key 'a' with the time_domain event_time, whose timers"
+    with pytest.raises(Exception, match=refused):
+        of_form(form, rows, initial).collect()

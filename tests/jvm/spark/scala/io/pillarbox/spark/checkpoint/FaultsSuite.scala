@@ -16,7 +16,7 @@ import org.scalatest.funsuite.AnyFunSuite
 /** Output and state are the same with and without faults: failing tasks, failing files, restarts. */
 class FaultsSuite extends AnyFunSuite with KeyedFixture {
 
-  private val rounds = 12
+  private val rounds = 8
 
   private def eventsOf(round: Int): Seq[Event] =
     (0 until 6).map(i => Event((i % 3).toString, round * 10L + i, round * 1000L + i))

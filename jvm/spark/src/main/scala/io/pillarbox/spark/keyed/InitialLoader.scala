@@ -22,11 +22,12 @@ import org.apache.spark.unsafe.types.UTF8String
 private final class InitialLoader(
     context: KeyedOperatorContext,
     layout: InitialLayout,
-    targets: Map[String, () => InitialTarget],
+    operator: KeyedOperator,
     waiting: Option[WaitingRows[UnsafeRow, UnsafeRow]]
 ) {
   private val task = context.task
-  private val operator = task.spec.name
+  private val name = task.spec.name
+  private val targets = operator.initialTargets
   private val keys = layout.columns.take(task.keys.size)
   private val toKey =
     UnsafeProjection.create(
@@ -52,16 +53,16 @@ private final class InitialLoader(
   private def shownKey: String = task.text.key(key, task.keySchema)
 
   private def twice(what: String): RuntimeException =
-    KeyedErrors.named("INITIAL_STATE_TWICE", operator, "what" -> what, "key" -> shownKey)
+    KeyedErrors.named("INITIAL_STATE_TWICE", name, "what" -> what, "key" -> shownKey)
 
   private def invalid(error: String, reason: String): RuntimeException =
-    KeyedErrors.named(error, operator, "key" -> shownKey, "reason" -> reason)
+    KeyedErrors.named(error, name, "key" -> shownKey, "reason" -> reason)
 
   private def misfit(column: InitialColumn, found: DataType, wanted: DataType): RuntimeException =
     refused(column, "INITIAL_STATE_TYPE", "found" -> found.sql, "wanted" -> wanted.sql)
 
   private def refused(column: InitialColumn, error: String, more: (String, Any)*): RuntimeException =
-    KeyedErrors.named(error, operator, ("state" -> column.state) +: more: _*)
+    KeyedErrors.named(error, name, ("state" -> column.state) +: more: _*)
 
   /** Writes one column of the rows. */
   private trait Writer {
@@ -142,7 +143,15 @@ private final class InitialLoader(
 
     override def write(row: InternalRow): Unit = if (!row.isNullAt(found.ordinal)) {
       val at = timeOf(row)
-      context.timers.register(domainOf(row), Namespace.Void, at)
+      val domain = domainOf(row)
+      if (!operator.timerDomains.contains(domain)) {
+        val shown = InitialState.nameOf(domain)
+        throw invalid(
+          "INITIAL_TIMER_INVALID",
+          s"the time_domain $shown, whose timers the function does not handle"
+        )
+      }
+      context.timers.register(domain, Namespace.Void, at)
     }
 
     private def timeOf(row: InternalRow): Long = time(row) match {

@@ -65,7 +65,7 @@ private final class KeyedDriver(
 
   /** Fills the state that a query starts with, before any row. */
   def start(initial: Iterator[InternalRow]): Unit = task.initial.foreach { layout =>
-    new InitialLoader(context, layout, operator.initialTargets, waiting).load(initial)
+    new InitialLoader(context, layout, operator, waiting).load(initial)
   }
 
   /** True once all that was due has been processed. */

@@ -2,6 +2,7 @@ package io.pillarbox.spark.keyed
 
 import scala.annotation.unused
 
+import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.KeyedTarget
 import io.pillarbox.spark.state.InitialTarget
 import io.pillarbox.spark.worker.WorkerCalls
@@ -22,6 +23,9 @@ private[pillarbox] trait KeyedOperator {
 
   /** The targets of initial values, by the names of the states. After `open`. */
   def initialTargets: Map[String, () => InitialTarget]
+
+  /** The time domains of the timers that the function handles. After `open`. */
+  def timerDomains: Set[TimeDomain]
 
   /** The receiver of rows and timers. After `open`. */
   def target: KeyedTarget[UnsafeRow, UnsafeRow]

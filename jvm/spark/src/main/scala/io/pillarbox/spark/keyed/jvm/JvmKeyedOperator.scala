@@ -1,6 +1,6 @@
 package io.pillarbox.spark.keyed.jvm
 
-import io.pillarbox.api.KeyedProcessFunction
+import io.pillarbox.api.{KeyedProcessFunction, TimeDomain}
 import io.pillarbox.operator.{FunctionStates, FunctionTarget, KeyedTarget}
 import io.pillarbox.spark.keyed.{KeyedOperator, KeyedOperatorContext, KeyedOperatorFactory}
 import io.pillarbox.spark.state.InitialTarget
@@ -38,6 +38,8 @@ private[pillarbox] final class JvmKeyedOperator(className: String, options: Map[
       context
     )
   }
+
+  override def timerDomains: Set[TimeDomain] = TimeDomain.values.toSet
 
   override def initialTargets: Map[String, () => InitialTarget] =
     opened.initialTargets(context.spec.name, context.backend)

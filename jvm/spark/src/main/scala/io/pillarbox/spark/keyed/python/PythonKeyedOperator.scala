@@ -38,6 +38,7 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
   private var view: InternalRow => InternalRow = _
   private var frameId = 0L
   private var goesByEventTime = false
+  private var domains: Set[TimeDomain] = Set.empty
 
   /** The time before the frame's first event. */
   private var reached = Long.MinValue
@@ -68,6 +69,8 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     toResult = context.projections.of(context.spec.functionOutput)
     val ready = showingErrors(worker.open(initJson, arrow(rowSchema), arrow(context.spec.functionOutput)))
     val Ready(declared, hasTimers) = Ready.fromJson(ready)
+    val inColumns = declared.filter(_.isTimer).flatMap(timer => InitialState.domainOf(timer.timeDomain))
+    domains = if (inColumns.nonEmpty || !hasTimers) inColumns.toSet else TimeDomain.values.toSet
     goesByEventTime = hasTimers || declared.exists(_.goesByEventTime)
     val limits = FrameLimits.of(factory.form, declared, context.task.maxRowsPerBatch)
     events = new FrameEvents(arrow(context.task.keySchema), arrow(rowSchema), limits, sendPart(0, _), shown)
@@ -103,6 +106,8 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
   }
 
   override def usesEventTime: Boolean = goesByEventTime
+
+  override def timerDomains: Set[TimeDomain] = domains
 
   override def target: KeyedTarget[UnsafeRow, UnsafeRow] = this
 

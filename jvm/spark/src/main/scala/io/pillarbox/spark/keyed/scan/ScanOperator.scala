@@ -54,6 +54,8 @@ private[pillarbox] final class ScanOperator(program: ScanProgram)
     Map(ScanOperator.StateName -> (() => target))
   }
 
+  override def timerDomains: Set[TimeDomain] = Set.empty
+
   override def target: KeyedTarget[UnsafeRow, UnsafeRow] = this
 
   override def usesEventTime: Boolean = program.ttl.exists(_.timeDomain == TimeDomain.EVENT_TIME)
