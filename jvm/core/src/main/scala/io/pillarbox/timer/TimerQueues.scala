@@ -87,9 +87,6 @@ private[pillarbox] object TimerQueues {
     bytes => test(part)(serializer.deserialize(view.wrap(bytes, width, bytes.length - width)).key)
   }
 
-  /** The column families that [[inDatabase]] keeps timers in, for the settings of a new database. */
-  val families: Seq[String] = TimeDomain.values.toSeq.map(nameOf)
-
   /** The name of the column family, which is on disk. */
   private def nameOf(kind: TimeDomain): String = kind match {
     case TimeDomain.EVENT_TIME => "timers-event"

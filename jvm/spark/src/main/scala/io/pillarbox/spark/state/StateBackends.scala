@@ -96,8 +96,7 @@ private[pillarbox] object StateBackends {
                 memoryLimit,
                 cacheBytes = OwnCacheBytes,
                 sharedCache = CacheBudget.ofProcess,
-                clockBehind = clockBehind,
-                families = if (timers == StorageKind.RocksDB) TimerQueues.families else Nil
+                clockBehind = clockBehind
               )
               val backend = new RocksDBKeyedStateBackend(keys, MaxKeyGroups, AllKeyGroups, clock, config)
               from.flatMap(_.part).foreach(backend.keepOnly)
@@ -134,9 +133,7 @@ private[pillarbox] object StateBackends {
         case rocks: RocksDBKeyedStateBackend[_] =>
           TimerQueues.inDatabase(rocks.store, part = part)
         case _ =>
-          val own = new RocksDBStore(
-            RocksDBConfig(closing.folder().path, memoryLimit, families = TimerQueues.families)
-          )
+          val own = new RocksDBStore(RocksDBConfig(closing.folder().path, memoryLimit))
           closing.first(own)
           TimerQueues.inDatabase(own)
       }

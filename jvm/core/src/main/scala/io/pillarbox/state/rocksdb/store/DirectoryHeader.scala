@@ -38,7 +38,7 @@ private[rocksdb] object DirectoryHeader {
       val header = read(file)
       guarded("remove", file)(Files.delete(file))
       Some(header)
-    } else if (!store.isRestored) None
+    } else if (store.columnFamilies.forall(_.getID == 0)) None
     else
       throw new StateRestoreException(
         "STATE_DIRECTORY_UNCLEAN",

@@ -17,8 +17,6 @@ import io.pillarbox.state.rocksdb.cache.CacheBudget
  *   of yesterday is run again; see [[io.pillarbox.state.KeyedStateBackend.timeIs]]
  * @param diskLimit the most bytes that the files of this database may take; 0 for no limit
  * @param listChunkBytes the bytes of a list in one entry of the database, which are written at once, about
- * @param families the column families that a new database has from the beginning. Each one that is created
- *   later has RocksDB write its file of options anew and check it, which takes more than a small task
  */
 private[pillarbox] final case class RocksDBConfig(
     directory: Path,
@@ -28,8 +26,7 @@ private[pillarbox] final case class RocksDBConfig(
     compactionMargin: Long = 3600L * 1000,
     clockBehind: Long = 0L,
     diskLimit: Long = 0L,
-    listChunkBytes: Int = 4096,
-    families: Seq[String] = Nil
+    listChunkBytes: Int = 4096
 ) {
   require(cacheBytes >= (16 << 10), s"The write-back cache needs 16 KiB or more, found $cacheBytes bytes")
   require(listChunkBytes > 0, s"A list's chunk needs a byte or more, found $listChunkBytes")

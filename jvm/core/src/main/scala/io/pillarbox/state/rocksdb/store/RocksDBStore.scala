@@ -51,15 +51,11 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
   private val expiring = mutable.Set.empty[ColumnFamilyHandle]
   private var expiryAllowed = true
   private var isOpen = false
-  private var hadFamilies = false
   private val db: TtlDB = guarded("open") { open() }
   isOpen = true
 
   /** The column families, with the default one. */
   def columnFamilies: Seq[ColumnFamilyHandle] = families.keys.toSeq
-
-  /** True if there were column families, beside the default one, before it was opened. */
-  private[rocksdb] def isRestored: Boolean = hadFamilies
 
   def directory: Path = config.directory
 
@@ -73,7 +69,7 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
   private[pillarbox] def columnFamily(name: String): ColumnFamilyHandle = {
     val bytes = name.getBytes(UTF_8)
     val restored = columnFamilies.find(_.getName.sameElements(bytes))
-    restored.filter(families(_).disableAutoCompactions).foreach(enableCompaction)
+    restored.foreach(enableCompaction)
     restored.getOrElse(createColumnFamily(bytes))
   }
 
@@ -117,7 +113,7 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
   }
 
   /** True if compaction begins by itself in a column family. */
-  private[pillarbox] def compacts(family: ColumnFamilyHandle): Boolean =
+  private[rocksdb] def compacts(family: ColumnFamilyHandle): Boolean =
     guarded("read options of")(!db.getOptions(family).disableAutoCompactions())
 
   private def setCompaction(family: ColumnFamilyHandle, isOn: Boolean): Unit =
@@ -261,14 +257,10 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
   private def open(): TtlDB =
     try {
       Files.createDirectories(config.directory)
-      val restored = listFamilies()
-      hadFamilies = restored.size > 1
-      val added = if (restored.isEmpty) config.families.map(_.getBytes(UTF_8)) else Nil
-      val names = (if (restored.isEmpty) Seq(RocksDB.DEFAULT_COLUMN_FAMILY) else restored) ++ added
+      val names = listFamilies()
       // Nothing restored is compacted before its TTL is known; the default one holds no state.
       val options = names.map { name =>
-        if (name.sameElements(RocksDB.DEFAULT_COLUMN_FAMILY)) emptyFamilyOptions()
-        else familyOptions(added.nonEmpty)
+        if (name.sameElements(RocksDB.DEFAULT_COLUMN_FAMILY)) emptyFamilyOptions() else familyOptions(false)
       }
       val handles = new util.ArrayList[ColumnFamilyHandle]
       val descriptors = names.zip(options).map { case (name, o) => new ColumnFamilyDescriptor(name, o) }
@@ -305,11 +297,11 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
       finally files.close()
     }
 
-  /** Lists the column families, the default one first; none of a new database. */
+  /** Lists the column families, the default one first. */
   private def listFamilies(): Seq[Array[Byte]] = {
     val options = new Options()
     try
-      if (!Files.exists(config.directory.resolve("CURRENT"))) Nil
+      if (!Files.exists(config.directory.resolve("CURRENT"))) Seq(RocksDB.DEFAULT_COLUMN_FAMILY)
       else RocksDB.listColumnFamilies(options, path).asScala.toSeq
     finally options.close()
   }
@@ -317,7 +309,6 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
   private def databaseOptions(): DBOptions = {
     val options = own(new DBOptions())
       .setCreateIfMissing(true)
-      .setCreateMissingColumnFamilies(true)
       .setWriteBufferManager(memory.writeBufferManager)
       .setInfoLogLevel(InfoLogLevel.WARN_LEVEL)
       .setMaxLogFileSize(1L << 20)

@@ -1,7 +1,5 @@
 package io.pillarbox.spark.keyed.python
 
-import java.util
-
 import com.fasterxml.jackson.annotation.JsonProperty
 import com.fasterxml.jackson.databind.annotation.JsonDeserialize
 import io.pillarbox.api.{State, StateDescriptor, TimeDomain}
@@ -51,14 +49,5 @@ private final case class DeclaredState(
 private final case class Ready(states: Seq[DeclaredState] = Nil, timers: Boolean = false)
 
 private object Ready {
-
-  /** Those of some functions, which say the same for each task; the least recently used ones go. */
-  private final val Most = 64
-
-  private val known = new util.LinkedHashMap[String, Ready](Most, 0.75f, true) {
-    override def removeEldestEntry(eldest: util.Map.Entry[String, Ready]): Boolean = size > Most
-  }
-
-  /** Reads it, once for the tasks of a function. Any thread. */
-  def fromJson(json: String): Ready = known.synchronized(known.computeIfAbsent(json, SpecJson.read[Ready](_)))
+  def fromJson(json: String): Ready = SpecJson.read[Ready](json)
 }
