@@ -116,9 +116,8 @@ class Growth:
             query = Query(self.spark, Path(name), transform)
             random = np.random.default_rng(7)
             query.run(np.arange(keys))
-            query.run(
-                random.integers(0, keys, FEW)
-            )  # beside it the snapshot of all keys is written
+            # Beside the first run the snapshot of all keys is written.
+            query.run(random.integers(0, keys, FEW))
             before, found = query.bytes(), []
             for _ in range(self.options.repeats):
                 start = query.run(random.integers(0, keys, FEW))

@@ -28,6 +28,7 @@ private final class InitialLoader(
   private val task = context.task
   private val name = task.spec.name
   private val targets = operator.initialTargets
+  private val timerDomains = operator.timerDomains
   private val keys = layout.columns.take(task.keys.size)
   private val toKey =
     UnsafeProjection.create(
@@ -144,7 +145,7 @@ private final class InitialLoader(
     override def write(row: InternalRow): Unit = if (!row.isNullAt(found.ordinal)) {
       val at = timeOf(row)
       val domain = domainOf(row)
-      if (!operator.timerDomains.contains(domain)) {
+      if (!timerDomains.contains(domain)) {
         val shown = InitialState.nameOf(domain)
         throw invalid(
           "INITIAL_TIMER_INVALID",
