@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from pyspark.sql import Row
+from pyspark.sql import types as t
 
 import pillarbox as pb
 from keyed.scripts import Split
@@ -247,6 +248,17 @@ def test_keys_are_equal_where_spark_holds_them_equal():
         ({"by": []}, "by must be the name of a column"),
         ({"by": ["k", "k"]}, "several different ones"),
         ({"schema": "bigint"}, "without column names"),
+        ({"schema": "k nothing"}, "[INVALID_TYPE] schema must be a type"),
+        ({"returns": "k nothing"}, "[INVALID_RETURNS] returns must be a DDL string"),
+        ({"returns": "bigint"}, "[INVALID_RETURNS] returns must be a DDL string"),
+        ({"returns": t.StructType()}, "[INVALID_RETURNS] returns must be a DDL string"),
+        ({"returns": complex}, "[INVALID_RETURNS] returns must be a DDL string"),
+        (
+            {"returns": t.StructType().add("gap", t.YearMonthIntervalType())},
+            "The column gap of returns has the type",
+        ),
+        ({"side_outputs": {"a": "k nothing"}}, "[INVALID_RETURNS] side_outputs['a'] must be a DDL"),
+        ({"side_outputs": {"a": "bigint"}}, "[INVALID_RETURNS] side_outputs['a'] must be a DDL"),
         ({"timestamp": "x"}, "timestamp names the column x"),
         ({"timestamp": "k"}, "has the type string"),
         ({"order_by": "x"}, "order_by names the column x"),

@@ -6,7 +6,7 @@ import heapq
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as t
 
@@ -14,7 +14,7 @@ from .._arrow.classes import is_record, mapped_type
 from .._arrow.ddl import parse_columns
 from .._arrow.fields import Place
 from .._arrow.row_class import row_class
-from .._arrow.schema import find_column
+from .._arrow.schema import find_column, parse_returns
 from .._async.options import options_of_jvm
 from .._base.checks import column_names, needs_other
 from .._keyed.context import EVENT_TIMER, PROCESSING_TIMER, ROW, UNKNOWN
@@ -57,9 +57,9 @@ class Harness:
         given: CallOptions | None = None,
     ) -> None:
         check_methods(function)
-        columns = columns_of(schema, "schema")
+        columns = columns_of(schema)
         self._accept_row = row_acceptor(columns, Place(error="INPUT_TYPE_MISMATCH"))
-        output = columns_of(returns, "returns")
+        output = parse_returns(returns, None)
         calls = None if given is None else given.calls(type(function).__name__, output)
         self._accept_output = row_acceptor(output if calls is None else calls.output, Place())
         self._key_of = _key_reader(columns, column_names("by", by))
@@ -79,7 +79,10 @@ class Harness:
         self._sides: dict[str, list[Any]] = {tag: [] for tag in sides}
         if self._on_late == "output":
             self._sides[LATE] = []
-        tags = {tag: row_acceptor(columns_of(kind, tag), Place(tag)) for tag, kind in sides.items()}
+        tags = {
+            tag: row_acceptor(parse_returns(kind, None, f"side_outputs[{tag!r}]"), Place(tag))
+            for tag, kind in sides.items()
+        }
         self._loop: HarnessLoop | None = None
         self._runtime = self._made(function, calls, columns, sorted_input=self._sorted, tags=tags)
         self._runtime.open()
@@ -375,16 +378,13 @@ def _up(micros: int | None) -> int:
     return -(-micros // 1000)
 
 
-def columns_of(columns: str | t.StructType | type[Any], option: str) -> t.StructType:
-    """Return the columns that ``option`` gives as DDL, StructType or class.
+def columns_of(schema: str | t.StructType | type[Any]) -> t.StructType:
+    """Return the columns that ``schema`` gives as DDL, StructType or class.
 
     Raises ``InvalidSchema`` (INVALID_TYPE).
     """
-    if is_record(columns):
-        columns = cast(t.StructType, mapped_type(columns, option).data_type)
-    if isinstance(columns, t.StructType):
-        return columns
-    return parse_columns(cast(str, columns), option)
+    columns: Any = mapped_type(schema, "schema").data_type if is_record(schema) else schema
+    return parse_columns(columns, "schema")
 
 
 def _key_reader(columns: t.StructType, by: tuple[str, ...]) -> Any:
