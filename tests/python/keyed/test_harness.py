@@ -416,7 +416,37 @@ def test_the_function_is_opened_at_once_and_closed_on_demand():
     one = KeyedHarness(Logs(), **OPTIONS)
     assert log == ["open Logs"]
     one.close()
+    one.close()
     assert log == ["open Logs", "close"]
+
+
+def test_a_closed_harness_runs_nothing_and_shows_what_has_been():
+    one = harness(lambda self, row, ctx: self.n.update(row.t))
+    one.process(("a", 7))
+    one.close()
+    for run in (
+        lambda: one.process(("a", 1)),
+        lambda: one.run_micro_batch([]),
+        lambda: one.run_batch([]),
+        lambda: one.advance_watermark(5),
+        lambda: one.advance_processing_time(5),
+    ):
+        with pytest.raises(pb.StateError, match=r"HARNESS_CLOSED.*KeyedHarness is closed"):
+            run()
+    assert (one.state("n", "a"), one.watermark, one.processing_time) == (7, None, 0)
+    assert restored(one.snapshot(), None).state("n", "a") == 7
+
+
+def test_an_exception_of_the_function_is_raised_as_it_is():
+    problem = ValueError("mine")
+
+    def fails(self, row, ctx):
+        raise problem
+
+    with pytest.raises(ValueError, match="mine") as raised:
+        harness(fails).process(("a", 1))
+    assert raised.value is problem
+    assert problem.args == ("mine",)
 
 
 def late_rows(on_late, **options):

@@ -31,7 +31,7 @@ from .._base.checks import check_choice
 from .._base.functions import JvmFunction
 from .._base.unknown_options import answers_unknown
 from .._harness.async_task import AsyncPlan, run_task
-from .._harness.harness import columns_of
+from .._harness.columns import columns_of
 from .._keyed.input_columns import check_comparable
 from .._keyed.output import row_acceptor
 from ..errors import error
