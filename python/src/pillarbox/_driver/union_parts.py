@@ -109,13 +109,16 @@ class Parts:
             raise error("TAGGED_UNION_WATERMARK", has=has, lacks=lacks, column=column)
 
 
+_COLUMN_OF = {"by": "key", "timestamp": "at"}
+
+
 def _of_each(option: str, value: object, inputs: Mapping[str, DataFrame]) -> dict[str, Any]:
     """Return the value of the option for each input. Raises ``InvalidOption``."""
     if not isinstance(value, Mapping):
         return dict.fromkeys(inputs, value)
     if set(value) != set(inputs):
         expected = f"a name, or a dict with an entry for each of {', '.join(inputs)}"
-        example = "{" + ", ".join(f'"{tag}": "at"' for tag in inputs) + "}"
+        example = {tag: value.get(tag, _COLUMN_OF[option]) for tag in inputs}
         raise invalid(option, expected, value, example)
     return {tag: value[tag] for tag in inputs}
 

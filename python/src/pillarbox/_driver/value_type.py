@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 def value_type(returns: Any, function: Callable[..., Any], is_batch: bool, column: str) -> DataType:
     """Return the type of a row's value that ``returns`` or the function's annotation says.
 
-    Raises ``InvalidSchema`` (INVALID_TYPE, RETURNS_MISSING), and UNSUPPORTED_TYPE with ``column``.
+    Raises ``InvalidSchema``: INVALID_RETURNS, RETURNS_MISSING, or UNSUPPORTED_TYPE with ``column``.
     """
     from pyspark.sql.types import DataType
 
     from .._arrow.classes import mapped_annotation
     from .._arrow.ddl import parse_type
-    from .._arrow.schema import check_type
+    from .._arrow.schema import check_type, invalid_value
 
     if returns is None:
         annotation = _annotation(function)
         if is_batch:
             annotation = _of_each(annotation, function)
-        mapped = mapped_annotation(annotation, f"returns of {name_of(function)}")
+        mapped = mapped_annotation(annotation, f"returns of {name_of(function)}", invalid_value)
         found: DataType = mapped.data_type
     elif isinstance(returns, (str, DataType)):
-        found = parse_type(returns, "returns")
+        found = parse_type(returns, "returns", invalid_value)
     else:
-        found = mapped_annotation(returns, "returns").data_type
+        found = mapped_annotation(returns, "returns", invalid_value).data_type
     check_type(found, column, "returns")
     return found
 

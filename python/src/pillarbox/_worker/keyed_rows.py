@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,6 @@ import pyarrow as pa
 from .._arrow.pieces import FrameSize, TooLarge
 from .._arrow.results import too_large
 from .._arrow.rows import RowReader
-from .._base.failures import message_of
 from .._keyed.command import KeyedCommand
 from .._keyed.context import UNKNOWN
 from .._keyed.output import RowsEncoder, without_none
@@ -69,7 +67,7 @@ class RowRunner:
         except BaseException as problem:
             if isinstance(problem, PillarboxError) and problem.condition == "INPUT_NOT_READABLE":
                 raise  # no function has been called
-            raise self._failed(problem) from problem
+            raise runtime.failed(problem) from problem
         finally:
             runtime.end()
         self._held = frame.key_count if frame.keeps else 0
@@ -134,10 +132,10 @@ class RowRunner:
         try:
             batches = self._encoder.batches(rows, side_rows, self._size)
         except ResultTypeMismatch:
-            self._blame(self._encoder.bad_row(rows), ends)
+            self._runtime.blame(self._encoder.bad_row(rows), ends)
             raise
         except TooLarge as problem:
-            self._blame(problem.index, ends)
+            self._runtime.blame(problem.index, ends)
             raise too_large(problem.size, self._size) from None
         if frame.ended:
             for state in runtime.registry.states.values():
@@ -152,33 +150,6 @@ class RowRunner:
         for state in self._runtime.registry.states.values():
             state.bind(0, lambda: ([], []))
         self._keys.clear()
-
-    def _blame(self, row: int, ends: list[int]) -> None:
-        """Make the event with the unfitting row the current one, for the message."""
-        self._runtime.go_back_to(bisect_right(ends, row))
-
-    def _failed(self, problem: BaseException) -> PillarboxError:
-        context = self._runtime.context
-        key = "none" if context._key_index is None else context._shown_key(context._key_index)
-        return error(
-            "KEYED_CALL_FAILED",
-            operator=context._name,
-            key=key,
-            **self._runtime.current_event(),
-            kind=type(problem).__name__,
-            reason=message_of(problem).rstrip("."),
-            hint=_hint(problem) if context.timestamp is None else "",
-        )
-
-
-def _hint(problem: BaseException) -> str:
-    """Return the remedy for a function that computes with the time of a row without one."""
-    if isinstance(problem, TypeError) and "NoneType" in message_of(problem):
-        return (
-            " ctx.timestamp is None here: name the column of the event time by timestamp=, or call "
-            "df.withWatermark(column, delay) before process_keyed."
-        )
-    return ""
 
 
 class _HeldKeys:
