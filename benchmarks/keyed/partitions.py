@@ -26,6 +26,20 @@ ROWS, BATCHES, ROWS_A_KEY = 20_000, 10, 10
 STATELESS = "a stage without state"
 PEERS = (contestants.AGGREGATE, contestants.TWS_JVM)
 OURS = (contestants.SCAN, contestants.ROW, contestants.COLUMNS)
+PROFILE = (
+    "A task of a Python function costs more than one of scan on both sides. A worker keeps the "
+    "opened function, its schemas and codecs for the next task. Of its time with the row form a "
+    "profile shows two fifths in Arrow (rows, keys and state into Python and back), a fifth in the "
+    "socket (three frames each way), a quarter in what begins and ends a task (Spark's preamble, "
+    "the spec, signals, the collection of garbage), and less than a tenth in the function and its "
+    "state. Of what the JVM takes more, on the threads of tasks, two fifths are the session's "
+    "beginning (a worker from Spark's pool, the function, schemas, Arrow's readers and writers), "
+    "and a tenth each the frames and the session's end; the rest is spread over what scan does, "
+    "too. Of what scan costs more than a stage without state, on the threads of tasks, a profile "
+    "shows nearly half in the opening of a partition's database and its column families, which "
+    "its first micro-batch does, and a quarter in the commit. Spark's reading of the task takes as "
+    "long without state."
+)
 
 
 def shuffled(df: DataFrame) -> DataFrame:
@@ -171,13 +185,7 @@ def document(results: list[Result], memories: list[Memory], options: argparse.Na
         f"/proc: {options.warm_up} rounds to warm up, the median of {options.repeats} that follow, "
         "in turn and both ways round"
         + (", but Spark's own operators once" if any(r.who in PEERS for r in results) else "")
-        + ".\n\n"
-        "A task of a Python function costs more than one of scan by what both sides make for it: "
-        "the JVM its Arrow readers and writers, and frames to and fro; the worker its "
-        "readers and writers. Of what scan costs more than a stage without state, on the threads "
-        "of tasks, a profile shows nearly half in the opening of a partition's database and its "
-        "column families, which its first micro-batch does, and a quarter in the commit. Spark's "
-        "reading of the task takes as long without state.\n\n"
+        + f".\n\n{PROFILE}\n\n"
         "Memory: a JVM of its own with a heap of 1 GiB, at its highest; scan, row and column form "
         "at a time, two micro-batches each, with the state of all open at the end."
     )
