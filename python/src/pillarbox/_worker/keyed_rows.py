@@ -17,7 +17,6 @@ from .._keyed.runtime import KeyedRuntime
 from .._keyed.timers import as_columns
 from ..errors import EXITS, PillarboxError, ResultTypeMismatch, error
 from . import keyed_frames
-from .frames import Init
 from .keyed_frames import KeyedFrame, KeyedUpdate
 from .keyed_state import key_reader, wire_for
 
@@ -25,18 +24,18 @@ Query = Callable[[int, int, int, int, Any], keyed_frames.Answer]
 
 
 class RowRunner:
-    """Runs frames through a ``KeyedRuntime``."""
+    """Runs the frames of tasks with the same schemas through a ``KeyedRuntime``."""
 
     def __init__(
         self,
         runtime: KeyedRuntime,
         command: KeyedCommand,
-        init: Init,
         schemas: list[pa.Schema],
-        query: Query,
+        result_schema: pa.Schema,
+        size: FrameSize,
     ) -> None:
         self._runtime = runtime
-        self._query = query
+        self._query: Query
         self._key_schema, self._row_schema = schemas[:2]
         self._read_keys = key_reader(command.key_schema)
         runtime.context._key_names = command.key_schema.names
@@ -47,8 +46,14 @@ class RowRunner:
         self._wires = [wire_for(*pair) for pair in zip(states, schemas[2:], strict=True)]
         self._keys = _HeldKeys(self._load_keys)
         self._held = 0
-        self._encoder = RowsEncoder(command.returns, command.side_outputs, init.result_schema)
-        self._size = FrameSize.of(init.spec)
+        self._encoder = RowsEncoder(command.returns, command.side_outputs, result_schema)
+        self._size = size
+
+    def begin_task(self, query: Query) -> None:
+        """Ask by ``query`` until the task ends. Keys that an earlier one has left are dropped."""
+        self._query = query
+        self._held = 0
+        self._keys.clear()
 
     def run(self, frame: KeyedFrame) -> KeyedUpdate:
         """Run ``frame``. Raises ``CallFailed`` (KEYED_CALL_FAILED) for errors of the function."""
