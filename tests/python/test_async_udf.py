@@ -100,7 +100,7 @@ def test_the_type_is_told_by_returns_or_by_the_annotation() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: pb.async_udf(lambda x: x), r"RETURNS_MISSING.*no annotation of its result"),
+        (lambda: pb.async_udf(lambda x: x), r"RETURNS_MISSING.*no annotation.*-> float\.$"),
         (
             lambda: pb.async_udf(score, returns="dubble"),
             r"INVALID_RETURNS.*returns must be a type as.*dubble",
@@ -122,6 +122,10 @@ def test_the_type_is_told_by_returns_or_by_the_annotation() -> None:
         (lambda: pb.async_udf(score, batch_size=0), r"batch_size.*0"),
         (lambda: pb.async_udf(score, batch_size=9, capacity=8), r"batch_size.*at most capacity"),
         (lambda: pb.async_udf(score, batch_size=8), r"RETURNS_MISSING.*result is a list.*float"),
+        (
+            lambda: pb.async_udf(lambda x: x, batch_size=8),
+            r"RETURNS_MISSING.*async def score\(texts: list\[str\]\) -> list\[float\]\.$",
+        ),
         (lambda: pb.async_udf(score, on_error=pb.ErrorColumn("value")), r"on_error"),
         (
             lambda: pb.async_udf(score, limit=pb.Limit(concurrency=1, scope="key")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
 from typing import Any
 
@@ -171,6 +172,13 @@ def test_types_that_differ_are_named_with_the_cast_to_write(frames: dict[str, Da
         "timestamp_ntz." in str(refused.value)
     )
     assert "payments.withColumn('paid', F.col('paid').cast('timestamp'))" in str(refused.value)
+    numbers = frames["payments"].withColumn("the.key", F.lit(5))
+    with pytest.raises(pb.InvalidSchema) as refused:
+        pb.tagged_union({**frames, "payments": numbers}, by=BY, timestamp=TIMES)
+    remedy = re.search(r"Cast one of them before: (.*)\.$", str(refused.value))
+    assert remedy is not None
+    cast = eval(remedy[1], {"payments": numbers, "F": F})
+    assert pb.tagged_union({**frames, "payments": cast}, by=BY, timestamp=TIMES).count() == 3
 
 
 @pytest.mark.parametrize(
