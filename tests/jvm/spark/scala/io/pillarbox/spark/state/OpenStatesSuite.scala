@@ -97,7 +97,7 @@ class OpenStatesSuite extends AnyFunSuite with LocalSpark with Eventually {
     val (_, versioned) = opened()
     def isDueAfter(bytes: Long*): Boolean = {
       bytes.foreach(versioned.committed)
-      versioned.isSnapshotDue(every = 3)
+      versioned.isSnapshotDue(every = 3, partition = 0)
     }
     assert(!isDueAfter(1, 1) && isDueAfter(1))
     versioned.snapshotTaken(bytes = 1000)
@@ -105,6 +105,28 @@ class OpenStatesSuite extends AnyFunSuite with LocalSpark with Eventually {
     versioned.snapshotTaken(bytes = 1L << 30)
     assert(!isDueAfter(500L << 20) && isDueAfter(12L << 20))
     versioned.close()
+  }
+
+  test("first snapshots are due at other times in each partition, and each next one after as many deltas") {
+    def due(partition: Int): Seq[Int] = {
+      val (_, versioned) = opened()
+      try
+        (1 to 30).filter { _ =>
+          versioned.committed(1)
+          val isDue = versioned.isSnapshotDue(every = 10, partition)
+          if (isDue) versioned.snapshotTaken(bytes = 1)
+          isDue
+        }
+      finally versioned.close()
+    }
+    assert(due(partition = 0) == Seq(10, 20, 30))
+    val first = (0 until 20).map { partition =>
+      val versions = due(partition)
+      assert(versions.zip(versions.tail).forall { case (one, next) => next - one == 10 })
+      versions.head
+    }
+    assert(first.take(3) == Seq(10, 4, 8))
+    assert(first.toSet == (1 to 10).toSet && first.groupBy(identity).values.forall(_.size <= 3))
   }
 
   test("state that is taken while a snapshot of it waits is not given to the snapshot") {

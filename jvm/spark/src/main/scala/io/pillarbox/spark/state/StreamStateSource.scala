@@ -107,7 +107,8 @@ private[pillarbox] final class StreamStateSource(
   private def checkIn(): Unit = {
     // A snapshot after the first micro-batch of these partitions would take its tasks' processors.
     val takeSnapshot =
-      versioned.isSnapshotDue(settings.snapshotEvery) && !commits.layout.beginsWith(base.number)
+      versioned.isSnapshotDue(settings.snapshotEvery, partition.partition) &&
+        !commits.layout.beginsWith(base.number)
     committed = true
     versioned.state.backend.clearCurrentKey()
     OpenStates.checkIn(partition, versioned)
