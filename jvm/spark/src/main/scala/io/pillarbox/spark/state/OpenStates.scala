@@ -78,6 +78,9 @@ private[pillarbox] final class VersionedState(
 
   /** True once a snapshot was taken of it while it is open. */
   @volatile private var hasSnapshot = false
+
+  /** True if the cache was written since the last snapshot. */
+  @volatile private var hasWritten = false
   @volatile var logBytes = 0L
 
   /** Tells that one more delta was committed. */
@@ -88,6 +91,7 @@ private[pillarbox] final class VersionedState(
 
   private[state] def snapshotTaken(bytes: Long): Unit = {
     hasSnapshot = true
+    hasWritten = false
     deltas = 0
     logBytes = 0
     snapshotBytes = bytes
@@ -100,10 +104,18 @@ private[pillarbox] final class VersionedState(
    *
    * @param partition the number of its partition
    */
-  private[state] def isSnapshotDue(every: Int, partition: Int): Boolean = {
-    val part = if (hasSnapshot) 1.0 else VersionedState.firstPart(partition)
-    deltas >= part * every || logBytes >= part * math.max(VersionedState.LargeLog, snapshotBytes / 2)
+  private[state] def isSnapshotDue(every: Int, partition: Int): Boolean =
+    isAt(if (hasSnapshot) 1.0 else VersionedState.firstPart(partition), every)
+
+  /** True once, half-way to a snapshot, if much waits in the cache: less is left for the snapshot then. */
+  private[state] def isWriteDue(every: Int): Boolean = {
+    val isDue = !hasWritten && isAt(0.5, every) && state.cacheUsed >= VersionedState.LargeCache
+    if (isDue) hasWritten = true
+    isDue
   }
+
+  private def isAt(part: Double, every: Int): Boolean =
+    deltas >= part * every || logBytes >= part * math.max(VersionedState.LargeLog, snapshotBytes / 2)
 
   private[state] def reserve(): Boolean = inSnapshot.tryAcquire()
 
@@ -130,6 +142,9 @@ private object VersionedState {
 
   /** The least size of deltas for which a snapshot is taken sooner: about a quarter of a second of reading. */
   private final val LargeLog = 64L << 20
+
+  /** The bytes of a cache that take about a tenth of a second to be written. */
+  private final val LargeCache = 16L << 20
 
   /** Multiples of the golden ratio are as far apart, after the point, as those of any number can be. */
   private def firstPart(partition: Int): Double = 1 - partition * 0.6180339887498949 % 1
