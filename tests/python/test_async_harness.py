@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 import pytest
 from pyspark.sql import Row
+from pyspark.sql import types as t
 
 import pillarbox as pb
 from pillarbox.testing import AsyncHarness, FakeService
@@ -310,7 +311,10 @@ async def call(row):
         ({"retry": pb.Retry(2, on="java.io.IOException")}, pb.InvalidOption, r"retry\.on"),
         ({"inputs": "z"}, pb.InvalidOption, "UNKNOWN_COLUMN"),
         ({"returns": "x bigint"}, pb.InvalidSchema, "OUTPUT_NAME_CLASH"),
-        ({"returns": "y nothing"}, pb.InvalidSchema, "INVALID_TYPE"),
+        ({"returns": "y nothing"}, pb.InvalidSchema, r"INVALID_RETURNS\] returns must be a DDL"),
+        ({"returns": "double"}, pb.InvalidSchema, "INVALID_RETURNS.*no named columns"),
+        ({"returns": t.StructType()}, pb.InvalidSchema, "INVALID_RETURNS.*no named columns"),
+        ({"returns": complex}, pb.InvalidSchema, "INVALID_RETURNS"),
         ({"schema": 5}, pb.InvalidSchema, "schema"),
         ({"max_concurrency": 5}, pb.InvalidOption, r"pb\.testing\.AsyncHarness.*pb\.Limit"),
         ({"rows": []}, pb.InvalidOption, r"run\(rows\)"),

@@ -8,7 +8,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +41,18 @@ async def score(text: str) -> float:
 class Place:
     name: str
     at: list[float]
+
+
+async def pieces(text: str) -> AsyncIterator[float]:
+    yield 1.0
+
+
+class Pieces:
+    def __call__(self, text: str) -> Iterator[float]:
+        yield 1.0
+
+
+async def no_type(a: int) -> complex: ...
 
 
 @contextmanager
@@ -88,9 +100,13 @@ def test_the_type_is_told_by_returns_or_by_the_annotation() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: pb.async_udf(lambda x: x), r"RETURNS_MISSING.*no annotation of its result"),
-        (lambda: pb.async_udf(score, returns="dubble"), r"INVALID_TYPE.*dubble"),
-        (lambda: pb.async_udf(score, returns=object), r"INVALID_TYPE.*object.*Annotated"),
+        (lambda: pb.async_udf(lambda x: x), r"RETURNS_MISSING.*no annotation.*-> float\.$"),
+        (
+            lambda: pb.async_udf(score, returns="dubble"),
+            r"INVALID_RETURNS.*returns must be a type as.*dubble",
+        ),
+        (lambda: pb.async_udf(score, returns=object), r"INVALID_RETURNS.*object.*Annotated"),
+        (lambda: pb.async_udf(no_type), r"INVALID_RETURNS\] returns of no_type must be.*complex"),
         (lambda: pb.async_udf(pb.AsyncFunction()), r"NOT_A_FUNCTION_OF_VALUES.*AsyncFunction"),
         (lambda: pb.async_udf(pb.async_udf(score)), r"NOT_A_FUNCTION_OF_VALUES.*async_udf"),
         (lambda: pb.async_udf(3), r"NOT_A_FUNCTION_OF_VALUES.*3"),
@@ -106,8 +122,27 @@ def test_the_type_is_told_by_returns_or_by_the_annotation() -> None:
         (lambda: pb.async_udf(score, batch_size=0), r"batch_size.*0"),
         (lambda: pb.async_udf(score, batch_size=9, capacity=8), r"batch_size.*at most capacity"),
         (lambda: pb.async_udf(score, batch_size=8), r"RETURNS_MISSING.*result is a list.*float"),
+        (
+            lambda: pb.async_udf(lambda x: x, batch_size=8),
+            r"RETURNS_MISSING.*async def score\(texts: list\[str\]\) -> list\[float\]\.$",
+        ),
         (lambda: pb.async_udf(score, on_error=pb.ErrorColumn("value")), r"on_error"),
-        (lambda: pb.async_udf(score, limit=pb.Limit(concurrency=1, scope="key")), r"by"),
+        (
+            lambda: pb.async_udf(score, limit=pb.Limit(concurrency=1, scope="key")),
+            r"limit\.scope.*key.*function of values.*another scope, or use pb\.async_io with by",
+        ),
+        (
+            lambda: pb.async_udf(score, limit=pb.Limit(per_day=1, key="a"), batch_size=2),
+            r"limit\.key.*function of values",
+        ),
+        (lambda: pb.async_udf(pieces), r"pieces is a generator.*returns=\"array<double>\"\.$"),
+        (lambda: pb.async_udf(pieces, batch_size=2), r"generator.*a list with a value for each"),
+        (lambda: pb.async_udf(Pieces(), returns="double"), r"Pieces is a generator"),
+        (
+            lambda: pb.Limit(per_day=1, unit="tokens", estimate=pieces),
+            r"pieces is a generator.*Return a number",
+        ),
+        (lambda: pb.Ticketed(pieces, score), r"pieces is a generator.*Return the ticket\."),
         (lambda: pb.async_udf(score)(1, 2), r"WRONG_ARGUMENTS.*score\(column 1, column 2\)"),
         (lambda: pb.async_udf(score, resource=prefix)("x"), r"score\(resource, column 1\)"),
     ],

@@ -107,6 +107,10 @@ def test_the_batch_form_is_called_with_the_rows():
 def test_a_generator_is_refused_and_pointed_to_explode():
     with pytest.raises(pb.InvalidFunction, match="explode=True"):
         check_function(generator, with_resource=False, is_batch=False)
+    with pytest.raises(
+        pb.InvalidFunction, match=r"a list with an answer for each row of the list\.$"
+    ):
+        check_function(generator, with_resource=False, is_batch=True)
 
 
 @pytest.mark.parametrize("resource", [5, object(), lambda one: one])

@@ -210,6 +210,26 @@ SOURCES = {
           }
         }
     """,
+    "Silent": """
+        package com.acme;
+
+        import io.pillarbox.api.Collector;
+        import io.pillarbox.api.KeyedProcessFunction;
+        import java.util.Map;
+        import org.apache.spark.sql.Row;
+
+        /** Has no onTimer. */
+        public class Silent extends KeyedProcessFunction<Row, Row, Row> {
+          private final String how;
+
+          public Silent(Map<String, String> options) { how = options.get("how"); }
+
+          @Override public void processElement(Row row, Context<Row> context, Collector<Row> out) {
+            if (how.equals("event")) context.timerService().registerEventTimeTimer(77);
+            if (how.equals("processing")) context.timerService().registerProcessingTimeTimer(77);
+          }
+        }
+    """,
     "Unlinked": """
         package com.acme;
 
@@ -315,6 +335,13 @@ def calls_java(spark):  # type: ignore[no-untyped-def]
     def size(row):
         return None if row.id == 3 else 1
 
+    def silent(how):
+        timers = "SELECT struct(3L) AS key, 'event_time' AS time_domain, now() AS timestamp"
+        initial = {pb.TIMERS: spark.sql(timers)} if how == "initial" else None
+        function = pb.JvmFunction("com.acme.Silent", {"how": how})
+        one = rows.where("id = 3")
+        return pb.process_keyed(one, function, by="id", returns="x long", initial_state=initial)
+
     told_by_java = pb.JvmFunction("com.acme.Told")
     tokens = pb.Limit(per_second=1000, unit="tokens", estimate=size)
     by_key = {"call_key": "id", "share_calls": True}
@@ -324,6 +351,7 @@ def calls_java(spark):  # type: ignore[no-untyped-def]
     factor = {"factor": "1.5"}
     return {
         "failures": failures,
+        "silent": {how: raised(silent(how).collect) for how in ("initial", "event", "processing")},
         "stream failures": in_stream("process"),
         "call failures": {
             name: raised(lambda name=name, options=options: call(name, options))
@@ -494,6 +522,22 @@ def test_failure_of_tells_how_a_keyed_function_failed(
     assert found["row"] == (None if how in of_no_row else "id=3")
     assert found["key"] == (None if how in ("constructor", "open") else "3")
     assert found["timer"] == ("77 in event time" if how == "timer" else None)
+
+
+@pytest.mark.parametrize(
+    ("how", "condition", "text"),
+    [
+        ("initial", "INITIAL_TIMER_INVALID", "key 3 with the time_domain event_time, whose timers"),
+        ("event", "TIMER_WITHOUT_ON_TIMER", "Write public void onTimer(long timestamp, OnTimer"),
+        ("processing", "TIMER_WITHOUT_ON_TIMER", "for the key 3 in process(id=3)"),
+    ],
+)
+def test_timers_of_a_class_without_on_timer_are_refused(
+    answers: Any, how: str, condition: str, text: str
+) -> None:
+    raised, _, found = answers["silent"][how]
+    assert (raised, found["condition"]) == ("PythonException", condition)
+    assert text in found["text"]
 
 
 def test_failure_of_tells_it_of_a_stream_too(answers: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 import pillarbox as pb
 from spark_support import CallLog, by_value
@@ -104,10 +106,10 @@ def test_explain_names_the_key_and_columns_that_cannot_be_one_are_refused(
     async def call(row: Any) -> int:
         return 1
 
-    def limited(**limit: Any) -> Any:
+    def limited(c: str = "c", **limit: Any) -> Any:
         rows = spark.sql(
             "SELECT id, 'x' AS tenant, map(1, 2) AS m, 'a' COLLATE UNICODE_CI AS c FROM range(3)"
-        )
+        ).withColumn("c", F.expr(c))
         return rows.transform(
             pb.async_io, call, inputs="id", returns="y int", limit=pb.Limit(per_day=90, **limit)
         )
@@ -118,8 +120,11 @@ def test_explain_names_the_key_and_columns_that_cannot_be_one_are_refused(
         limited(key="tenants")
     with pytest.raises(pb.InvalidSchema, match=r"limit\.key.*m.*map"):
         limited(key="m")
-    with pytest.raises(pb.PillarboxError, match=r"KEY_COLLATION.*UNICODE_CI"):
+    with pytest.raises(pb.PillarboxError, match=r"KEY_COLLATION.*UNICODE_CI") as refused:
         limited(key="c")
+    remedy = re.search(r"such as (collate.*), and use that as the key", str(refused.value))
+    assert remedy is not None
+    assert "y" in limited(remedy[1], key="c").columns
     with pytest.raises(pb.InvalidOption, match=r"limit\.key.*for a function of values"):
         pb.async_udf(call, returns="int", limit=pb.Limit(per_day=90, key="row"))
 

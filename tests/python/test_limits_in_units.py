@@ -115,6 +115,9 @@ def test_an_estimate_that_is_no_number_of_a_row_is_refused(spark: SparkSession) 
         ("rand()", "rand"),
         ("nocol", "UNRESOLVED_COLUMN"),
         ("id >", "PARSE_SYNTAX_ERROR"),
+        ("1/0", r"DIVIDE_BY_ZERO.*\): 1/0\."),
+        ("id + cast('x' as int)", "CAST_INVALID_INPUT"),
+        ("unix_timestamp(now()) / 0", "DIVIDE_BY_ZERO"),
     ):
         with pytest.raises(pb.InvalidOption, match=f"ESTIMATE_EXPRESSION.*{what}"):
             spark.range(1).transform(

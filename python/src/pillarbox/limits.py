@@ -164,7 +164,7 @@ class Limit:
             check_text("limit.estimate", estimate, example)
             check(bool(estimate.strip()), "limit.estimate", expected, estimate, example)
         elif callable(estimate):
-            check_called(estimate, "ESTIMATE_NOT_A_FUNCTION")
+            check_called(estimate, "ESTIMATE_NOT_A_FUNCTION", "a number")
             if is_async(estimate):
                 raise error("ESTIMATE_NOT_A_FUNCTION", value=f"the coroutine {name_of(estimate)}")
         elif estimate is not None:

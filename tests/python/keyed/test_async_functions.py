@@ -408,21 +408,27 @@ def test_a_failure_cancels_the_others_and_takes_them_back():
 
 
 @pytest.mark.parametrize(
-    ("options", "raised", "message"),
+    ("options", "message", "calls"),
     [
-        ({"timeout": "5s"}, TimeoutError, "not answered within its total timeout: 5000 ms"),
-        ({"timeout": ATTEMPT_2S}, TimeoutError, "within its attempt timeout: 2000 ms"),
-        ({"timeout": ATTEMPT_2S, "retry": pb.Retry(3, backoff="1s", jitter=0)},
-         TimeoutError,
-         "Attempt 3 of the call"),
+        ({"timeout": "5s"}, "not answered within its total timeout: 5000 ms", (1, 5000)),
+        ({"timeout": ATTEMPT_2S}, "within its attempt timeout: 2000 ms", (1, 2000)),
+        (
+            {"timeout": ATTEMPT_2S, "retry": pb.Retry(3, backoff="1s", jitter=0)},
+            "Attempt 3 of the",
+            (3, 9000),
+        ),
     ],
-)  # fmt: skip
-def test_a_call_without_an_answer_runs_out_of_time(options, raised, message):
+)
+def test_a_call_without_an_answer_runs_out_of_time(options, message, calls):
     async def process(self, row, ctx):
         await asyncio.sleep(1000)
 
-    with pytest.raises(raised, match=message):
+    with pytest.raises(pb.CallFailed, match=message) as raised:
         harness(process, **options).process(("a", 0))
+    told = raised.value
+    assert (told.condition, told.kind, told.key) == ("KEYED_CALL_FAILED", "TIMEOUT", "'a'")
+    assert (told.operator, told.row) == ("process_keyed(Function)", "k='a', t=0")
+    assert (told.attempts, told.elapsed_ms) == calls
 
 
 def test_retry_after_needs_retry_and_then_sets_the_delay():
@@ -514,7 +520,28 @@ def test_the_resource_is_open_once_and_closed_at_the_end():
     one.process(("a", 1))
     assert told == ["open"]
     one.close()
+    one.close()
     assert told == ["open", "closed"]
+    with pytest.raises(pb.StateError, match="The AsyncKeyedHarness is closed"):
+        one.process(("a", 1))
+
+
+def test_the_resource_is_closed_if_the_function_can_not_be():
+    told = []
+
+    @contextlib.contextmanager
+    def client():
+        yield
+        told.append("closed")
+
+    async def process(self, row, ctx):
+        return None
+
+    one = harness(process, resource=client)
+    one._runtime.function.close = lambda: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        one.close()
+    assert told == ["closed"]
 
 
 def test_a_harness_can_be_used_in_a_coroutine():

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from pyspark.sql import Row
+from pyspark.sql import types as t
 
 import pillarbox as pb
 from keyed.scripts import Split
@@ -247,6 +248,17 @@ def test_keys_are_equal_where_spark_holds_them_equal():
         ({"by": []}, "by must be the name of a column"),
         ({"by": ["k", "k"]}, "several different ones"),
         ({"schema": "bigint"}, "without column names"),
+        ({"schema": "k nothing"}, "[INVALID_TYPE] schema must be a type"),
+        ({"returns": "k nothing"}, "[INVALID_RETURNS] returns must be a DDL string"),
+        ({"returns": "bigint"}, "[INVALID_RETURNS] returns must be a DDL string"),
+        ({"returns": t.StructType()}, "[INVALID_RETURNS] returns must be a DDL string"),
+        ({"returns": complex}, "[INVALID_RETURNS] returns must be a DDL string"),
+        (
+            {"returns": t.StructType().add("gap", t.YearMonthIntervalType())},
+            "The column gap of returns has the type",
+        ),
+        ({"side_outputs": {"a": "k nothing"}}, "[INVALID_RETURNS] side_outputs['a'] must be a DDL"),
+        ({"side_outputs": {"a": "bigint"}}, "[INVALID_RETURNS] side_outputs['a'] must be a DDL"),
         ({"timestamp": "x"}, "timestamp names the column x"),
         ({"timestamp": "k"}, "has the type string"),
         ({"order_by": "x"}, "order_by names the column x"),
@@ -404,7 +416,37 @@ def test_the_function_is_opened_at_once_and_closed_on_demand():
     one = KeyedHarness(Logs(), **OPTIONS)
     assert log == ["open Logs"]
     one.close()
+    one.close()
     assert log == ["open Logs", "close"]
+
+
+def test_a_closed_harness_runs_nothing_and_shows_what_has_been():
+    one = harness(lambda self, row, ctx: self.n.update(row.t))
+    one.process(("a", 7))
+    one.close()
+    for run in (
+        lambda: one.process(("a", 1)),
+        lambda: one.run_micro_batch([]),
+        lambda: one.run_batch([]),
+        lambda: one.advance_watermark(5),
+        lambda: one.advance_processing_time(5),
+    ):
+        with pytest.raises(pb.StateError, match=r"HARNESS_CLOSED.*KeyedHarness is closed"):
+            run()
+    assert (one.state("n", "a"), one.watermark, one.processing_time) == (7, None, 0)
+    assert restored(one.snapshot(), None).state("n", "a") == 7
+
+
+def test_an_exception_of_the_function_is_raised_as_it_is():
+    problem = ValueError("mine")
+
+    def fails(self, row, ctx):
+        raise problem
+
+    with pytest.raises(ValueError, match="mine") as raised:
+        harness(fails).process(("a", 1))
+    assert raised.value is problem
+    assert problem.args == ("mine",)
 
 
 def late_rows(on_late, **options):

@@ -219,7 +219,7 @@ def test_a_call_that_could_never_begin_is_the_error_of_its_row(
 def test_an_estimate_that_is_no_number_is_refused_before_any_work(
     spark: SparkSession, log: CallLog
 ) -> None:
-    for estimate in ("nothing", "current_user()", "sum(id)"):
+    for estimate in ("nothing", "current_user()", "sum(id)", "1/0"):
         limit = pb.Limit(per_second=1, unit="tokens", estimate=estimate)
         with pytest.raises(pb.InvalidOption, match="ESTIMATE_EXPRESSION"):
             keyed(spark.range(3), logging(log), limit=limit)

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from worker.keyed_driver import KeyedInProcess
-from worker.keyed_operator import Operator
+from worker.keyed_operator import Operator, WorkerEnded
 
+import pillarbox as pb
 from keyed.scripts import SCRIPTS, Script, same_rows
 from pillarbox.testing import KeyedHarness
 
@@ -85,3 +86,63 @@ def times(script, batch):
         return []
     at = [column.split()[0] for column in script.input.split(", ")].index(script.timestamp)
     return [row[at] for row in batch]
+
+
+class Errs(pb.KeyedProcessFunction):
+    """Does what an operator refuses, for the row or the timer of the time 5."""
+
+    def __init__(self, how: str) -> None:
+        self.how = how
+
+    def open(self, ctx: Any) -> None:
+        self.n = ctx.value_state("n", "bigint")
+
+    def process(self, row: Any, ctx: Any) -> Any:
+        if self.how == "timer":
+            ctx.timers.register_event_time(row.t)
+            return None
+        return [(row.k, row.t), self.wrong(row, ctx)] if row.t == 5 else (row.k, row.t)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        return self.wrong(None, ctx) if timestamp == 5 else None
+
+    def wrong(self, row: Any, ctx: Any) -> Any:
+        if self.how == "state":
+            self.n.update("x")
+        if self.how == "side output":
+            ctx.output("bad", ctx.key)
+        return row.none if self.how == "column" else (ctx.key, "x")
+
+
+@pytest.mark.parametrize("how", ["row", "timer", "state", "side output", "column"])
+@pytest.mark.parametrize("is_stream", [True, False], ids=["stream", "batch"])
+def test_an_error_of_ours_names_operator_key_and_row_or_timer_as_the_worker_does(
+    how: str, is_stream: bool
+) -> None:
+    columns = "k string, t bigint"
+
+    def play(stream: Any) -> None:
+        rows = [("a", 1), ("b", 2), ("a", 3), ("b", 5), ("a", 7)]
+        if is_stream:
+            stream.run_micro_batch(rows)
+            stream.advance_watermark(9)
+        else:
+            stream.run_batch(rows)
+
+    one = KeyedInProcess()
+    one.start_keyed(Errs(how), by="k string", inputs=columns, returns=columns, name="Errs")
+    with pytest.raises(WorkerEnded) as ended:
+        play(Operator(one, [0], 1, False))
+    one.close()
+    report = ended.value.args[0]
+    with pytest.raises(pb.PillarboxError) as raised:
+        play(KeyedHarness(Errs(how), by="k", schema=columns, returns=columns, timestamp="t"))
+    told = raised.value
+    assert str(told) == f"[{report['condition']}] process_keyed(Errs): {report['text']}"
+    assert type(told).__name__ == report["type"]
+    named = {name: report[name] for name in ("condition", "kind", "message", "key", "row", "timer")}
+    assert {name: getattr(told, name) for name in named} == named
+    assert named["key"] == "'b'"
+    assert (named["row"], named["timer"]) == (
+        (None, "5 in event time") if how == "timer" else ("k='b', t=5", None)
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
 from typing import Any
 
@@ -137,7 +138,10 @@ def test_names_that_agree_are_given_once_and_keys_may_be_several(
         ({"inputs": {"orders": 1}}, "inputs['orders'] must be a DataFrame"),
         ({"inputs": {"late": 1}}, "a tag of inputs must be another one than main, late, error"),
         ({"inputs": {"": 1}}, "a tag of inputs must be a name"),
-        ({"by": {"orders": "account"}}, "an entry for each of orders, payments"),
+        (
+            {"by": {"orders": ["account", "x"]}},
+            "Pass by={'orders': ['account', 'x'], 'payments': 'key'}",
+        ),
         ({"by": {**BY, "rates": "k"}}, "an entry for each of orders, payments"),
         ({"by": 1}, "by must be the name of a column"),
         ({"by": "account"}, "by['payments'] names the column account, but there is only the.key"),
@@ -145,7 +149,7 @@ def test_names_that_agree_are_given_once_and_keys_may_be_several(
         ({"by": {"orders": "amount", "payments": "sum"}}, "orders.amount is bigint, and payments."),
         ({"timestamp": 5}, "timestamp must be a name"),
         ({"timestamp": {**TIMES, "payments": "sum"}}, "TIMESTAMP_TYPE"),
-        ({"timestamp": {"orders": "at"}}, "an entry for each of orders, payments"),
+        ({"timestamp": {"orders": "t"}}, "Pass timestamp={'orders': 't', 'payments': 'at'}"),
         ({"time": "at"}, "Meant is timestamp, the name of a column."),
     ],
     ids=str,
@@ -168,6 +172,13 @@ def test_types_that_differ_are_named_with_the_cast_to_write(frames: dict[str, Da
         "timestamp_ntz." in str(refused.value)
     )
     assert "payments.withColumn('paid', F.col('paid').cast('timestamp'))" in str(refused.value)
+    numbers = frames["payments"].withColumn("the.key", F.lit(5))
+    with pytest.raises(pb.InvalidSchema) as refused:
+        pb.tagged_union({**frames, "payments": numbers}, by=BY, timestamp=TIMES)
+    remedy = re.search(r"Cast one of them before: (.*)\.$", str(refused.value))
+    assert remedy is not None
+    cast = eval(remedy[1], {"payments": numbers, "F": F})
+    assert pb.tagged_union({**frames, "payments": cast}, by=BY, timestamp=TIMES).count() == 3
 
 
 @pytest.mark.parametrize(

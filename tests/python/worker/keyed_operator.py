@@ -182,7 +182,7 @@ class Operator:
     @staticmethod
     def _checked(rows: list[Any]) -> list[Any]:
         if rows and rows[0][0] == "T" and isinstance(rows[0][1], dict):
-            raise WorkerEnded(rows[0][1]["text"])
+            raise WorkerEnded(rows[0][1])
         return rows
 
     def _key(self, row: tuple[Any, ...]) -> Any:

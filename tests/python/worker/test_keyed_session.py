@@ -41,6 +41,11 @@ class Count(pb.KeyedProcessFunction):
         LOG.append("close")
 
 
+class Keys(Count):
+    def process(self, row, ctx):
+        yield ctx.key, next(super().process(row, ctx))[1]
+
+
 @pytest.fixture
 def keyed() -> Iterator[KeyedInProcess]:
     LOG.clear()
@@ -66,10 +71,6 @@ def test_state_goes_out_and_comes_back_changed(keyed):
 
 
 def test_held_keys_come_once_and_their_state_goes_back_at_the_end(keyed):
-    class Keys(Count):
-        def process(self, row, ctx):
-            yield ctx.key, next(super().process(row, ctx))[1]
-
     store = Store(keyed.start_keyed(Keys()))
     store.cells = {("n", "b"): ({"value": 10}, 0)}
     assert store.run([row("a", 1), row(None, 2)], flags=KEEP) == [("a", 1), (None, 2)]
@@ -138,6 +139,35 @@ def test_a_function_lives_on_across_tasks_and_is_closed_with_the_worker(keyed, m
     assert LOG == ["open"]
     keyed.close()
     assert LOG == ["open", "close"]
+
+
+def test_keys_that_a_task_has_left_are_none_of_the_next_ones(keyed):
+    Store(keyed.start_keyed(Keys())).run([row("a", 1), row("b", 2)], flags=KEEP)
+    assert keyed.end()
+    store = Store(keyed.start_keyed(Keys()))
+    assert store.run([row("c", 4), row("a", 8)]) == [("c", 4), ("a", 8)]
+    assert store.cells == {("n", "c"): ({"value": 4}, 0), ("n", "a"): ({"value": 8}, 0)}
+    assert LOG == ["open"]
+
+
+def test_a_function_that_lives_on_goes_by_the_sizes_of_each_task(keyed):
+    kinds = []
+    for cut in (1 << 20, 1, 1 << 20):
+        keyed.start_keyed(Count(), frame_bytes={"cut": cut, "most": 1 << 30})
+        keyed.send_frame(["a", "b"], [(0, 0, NONE, ("a", 1)), (0, 1, NONE, ("b", 2))], [b""], [])
+        kinds.append("")
+        while not kinds[-1].endswith("U"):
+            kinds[-1] += keyed.receive()[0]
+        assert keyed.end()
+    assert kinds == ["U", "PPU", "U"]
+    assert LOG == ["open"]
+
+
+def test_a_worker_closes_the_function_that_it_has_not_used_for_longest(keyed):
+    for name in range(17):
+        keyed.start_keyed(Count(), name=str(name))
+        assert LOG.count("close") == (name == 16)
+        assert keyed.end()
 
 
 def test_several_frames_may_be_under_way(keyed):

@@ -53,7 +53,9 @@ def test_the_ones_unused_for_longest_make_room_by_number_and_by_bytes(tmp_path):
     for index, key in enumerate(keys[:4]):
         kept.put(key, key, 0, index)
     assert kept.get(keys[0]) == 0
+    assert kept.has_surplus()
     assert kept.take_surplus() == [1]
+    assert not kept.has_surplus()
     kept.put(keys[4], keys[4], 8 * MIB, 4)
     assert kept.take_surplus() == [2, 3]
     assert (kept.get(keys[0]), kept.get(keys[4]), kept.bytes) == (0, 4, 10 * MIB)
@@ -113,6 +115,7 @@ def test_a_worker_frees_functions_that_it_keeps_no_more(tmp_path, monkeypatch):
         for bid in range(4):
             path = broadcast(tmp_path / str(bid), bid, 2 * MIB)
             process.command(FunctionKey.of(b"function"), b"function")
+            assert process.needs_room() == (bid > 0)
             process.loop.run_until_complete(process.make_room())
             _broadcastRegistry.clear()
             path.unlink()

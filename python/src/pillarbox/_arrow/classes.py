@@ -19,9 +19,9 @@ from typing import Annotated, Any, Literal, NamedTuple, Union
 
 from pyspark.sql import types as t
 
-from ..errors import PillarboxError, error, shown
+from ..errors import PillarboxError
 from .converters import same, unless_none
-from .ddl import parse_type
+from .ddl import Refusal, invalid_type, parse_type
 from .fields import is_model
 
 Make = Callable[[Any], Any]
@@ -70,21 +70,20 @@ def mapped_type(given: Any, option: str) -> Mapped:
 
     Raises ``InvalidSchema`` (INVALID_TYPE) naming ``option``.
     """
-    return (
-        mapped_annotation(given, option) if is_record(given) else Mapped(parse_type(given, option))
-    )
+    if is_record(given):
+        return mapped_annotation(given, option)
+    return Mapped(parse_type(given, option))
 
 
-def mapped_annotation(annotation: Any, option: str, refusal: str = "INVALID_TYPE") -> Mapped:
+def mapped_annotation(annotation: Any, option: str, refusal: Refusal = invalid_type) -> Mapped:
     """Return the type of a value with this annotation, such as ``float | None`` or a class.
 
-    Raises the error ``refusal`` naming ``option``.
+    Raises the error of ``refusal`` naming ``option``.
     """
     try:
         return _mapped(annotation, "", ())
     except _NoColumn as problem:
-        value, reason = shown(annotation), str(problem)
-        raise error(refusal, option=option, value=value, reason=reason) from None
+        raise refusal(option, annotation, str(problem)) from None
 
 
 def _is_named(kind: type) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pyspark.sql import types as t
 
 from .._base.spark_versions import sql_type
-from ..errors import error, shown
+from ..errors import PillarboxError, error, shown
 
 _TOKEN = re.compile(
     r"`(?P<quoted>(?:[^`]|``)+)`"
@@ -48,34 +48,39 @@ class _Malformed(Exception):
     """The reason why a type string can't be parsed."""
 
 
-def parse_columns(ddl: str, option: str) -> t.StructType:
-    """Parse a schema such as ``"a string, b bigint"``.
+def invalid_type(option: str, value: object, reason: str) -> PillarboxError:
+    """Return INVALID_TYPE, the error for the type of a state, and for a harness's ``schema``."""
+    return error("INVALID_TYPE", option=option, value=shown(value), reason=reason)
+
+
+# Makes the error for an option with a value that is no type, for a reason.
+Refusal = Callable[[str, object, str], PillarboxError]
+
+
+def parse_columns(ddl: str | t.DataType, option: str) -> t.StructType:
+    """Parse a schema such as ``"a string, b bigint"``; a ``StructType`` is returned itself.
 
     Raises ``InvalidSchema`` (INVALID_TYPE) naming ``option``.
     """
     parsed = parse_type(ddl, option)
     if isinstance(parsed, t.StructType):
         return parsed
-    raise _refused(option, ddl, "it is a bare type without column names")
+    raise invalid_type(option, ddl, "it is a bare type without column names")
 
 
-def parse_type(ddl: str | t.DataType, option: str) -> t.DataType:
+def parse_type(ddl: str | t.DataType, option: str, refusal: Refusal = invalid_type) -> t.DataType:
     """Parse a type such as ``"bigint"``, or columns such as ``"a string, b bigint"`` as a struct.
 
-    A ``DataType`` is returned itself. Raises ``InvalidSchema`` (INVALID_TYPE) naming ``option``.
+    A ``DataType`` is returned itself. Raises the error of ``refusal`` naming ``option``.
     """
     if isinstance(ddl, t.DataType):
         return ddl
     if not isinstance(ddl, str):
-        raise _refused(option, ddl, "it is neither a string nor a DataType")
+        raise refusal(option, ddl, "it is neither a string nor a DataType")
     try:
         return _Parser(ddl).read()
     except (_Malformed, ValueError) as problem:
-        raise _refused(option, ddl, str(problem)) from None
-
-
-def _refused(option: str, value: object, reason: str) -> Exception:
-    return error("INVALID_TYPE", option=option, value=shown(value), reason=reason)
+        raise refusal(option, ddl, str(problem)) from None
 
 
 class _Parser:

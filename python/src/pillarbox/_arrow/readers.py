@@ -149,9 +149,13 @@ def local_timestamps(column: pa.Array) -> list[Any]:
 
     Its offset changes at whole minutes only.
     """
-    micros = column.cast(pa.timestamp("us", tz=column.type.tz)).view(pa.int64())
+    if column.type.unit != "us":
+        column = column.cast(pa.timestamp("us", tz=column.type.tz))
+    micros = column.view(pa.int64())
+    if len(micros) <= _SOME:
+        return _one_by_one(micros)
     values = micros.fill_null(_FIRST).to_numpy(zero_copy_only=False)
-    if len(values) <= _SOME or not _FIRST <= values.min() <= values.max() < _LAST:
+    if not _FIRST <= values.min() <= values.max() < _LAST:
         return _one_by_one(micros)
     minutes, places = np.unique(values // _MINUTE, return_inverse=True)
     starts = [local_datetime(minute * _MINUTE) for minute in minutes.tolist()]

@@ -22,6 +22,7 @@ from .._base.checks import check_text
 from .._base.spark_versions import in_utc
 from ..errors import PillarboxError, error, shown
 from .classes import is_record, mapped_annotation
+from .ddl import parse_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,15 +64,17 @@ def call_field(name: str, operator: str, units: Sequence[str]) -> StructField:
     return StructField(name, CALL_TYPE, metadata={OPERATOR: operator, UNITS: list(units)})
 
 
-def parse_returns(returns: object, spark: SparkSession, option: str = "returns") -> StructType:
+def parse_returns(
+    returns: object, spark: SparkSession | None, option: str = "returns"
+) -> StructType:
     """Return the schema that ``option`` gives as a DDL string, StructType or class.
 
-    A DDL string is read by the parser of ``spark``. Raises ``InvalidSchema`` for other values, and
-    for columns that can't travel as Arrow.
+    A DDL string is read by the parser of ``spark``, or by ours without a session. Raises
+    ``InvalidSchema`` for other values, and for columns that can't travel as Arrow.
     """
     schema = _parsed(returns, spark, option)
     if not isinstance(schema, StructType) or not schema.fields:
-        raise _invalid(returns, option, "it has no named columns")
+        raise _invalid(option, returns, "it has no named columns")
     for column in schema.fields:
         check_type(column.dataType, column.name, option)
     return schema
@@ -86,20 +89,46 @@ def _parsed(returns: object, spark: Any, option: str) -> DataType:
     if isinstance(returns, StructType):
         return returns
     if is_record(returns):
-        return mapped_annotation(returns, option, "INVALID_RETURNS").data_type
+        return mapped_annotation(returns, option, _invalid).data_type
     if not isinstance(returns, str) or not returns.strip():
-        raise _invalid(returns, option, "it is none of these")
+        raise _invalid(option, returns, "it is none of these")
     check_text(option, returns, '"price double"')
+    if spark is None:
+        return parse_type(returns, option, _invalid)
     try:
         parsed: DataType = spark._parse_ddl(returns)
         return parsed
     except (ParseException, AnalysisException, ArithmeticException) as problem:
         reason = str(problem).strip().splitlines()[0]
-        raise _invalid(returns, option, reason) from None
+        raise _invalid(option, returns, reason) from None
 
 
-def _invalid(returns: object, option: str, reason: str) -> PillarboxError:
-    return error("INVALID_RETURNS", option=option, value=shown(returns), reason=reason)
+def _invalid(option: str, returns: object, reason: str) -> PillarboxError:
+    kinds = (
+        "a DDL string, a StructType or a class (dataclass, NamedTuple, TypedDict, pydantic model)"
+    )
+    return _refused(
+        option, returns, reason, f"{kinds} with at least one column", "temp double, wind double"
+    )
+
+
+def invalid_value(option: str, returns: object, reason: str) -> PillarboxError:
+    """Return INVALID_RETURNS for a function of values, which gives one."""
+    expected = "a type as DDL, a DataType, or a class or another annotation that gives a type"
+    return _refused(option, returns, reason, expected, "double")
+
+
+def _refused(
+    option: str, returns: object, reason: str, expected: str, example: str
+) -> PillarboxError:
+    return error(
+        "INVALID_RETURNS",
+        option=option,
+        expected=expected,
+        value=shown(returns),
+        reason=reason,
+        example=example,
+    )
 
 
 def check_type(data_type: DataType, column: str, place: str) -> None:

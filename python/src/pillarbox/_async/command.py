@@ -19,7 +19,7 @@ from .._base.functions import (
 )
 from ..errors import error, shown
 from ..retry import Retry
-from .function import AsyncFunction, Opening, check_methods, invoke
+from .function import AsyncFunction, Opening, answer_of, check_methods, invoke
 from .options import AsyncOptions
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def check_function(function: object, with_resource: bool, is_batch: bool) -> Non
     if isinstance(function, AsyncFunction):
         check_methods(function, is_batch)
         return
-    called = check_called(function, "NOT_A_FUNCTION")
+    called = check_called(function, "NOT_A_FUNCTION", answer_of(is_batch))
     arguments = ("rows" if is_batch else "row", *(("resource",) if with_resource else ()))
     check_parameters(called, arguments, name_of(called))
 

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from .._base.functions import check_method
+from .._base.functions import check_method, is_generator
 from ..errors import error
 
 
@@ -78,6 +78,13 @@ def invoke(argument: Any, function: AsyncFunction) -> Any:
     return function.invoke(argument)
 
 
+def answer_of(is_batch: bool) -> str:
+    """Return what a function returns that would yield its rows."""
+    if is_batch:
+        return "a list with an answer for each row of the list"
+    return "a list of rows, and pass explode=True"
+
+
 def check_methods(function: AsyncFunction, is_batch: bool) -> None:
     """Raise ``InvalidFunction`` for a function that can't be called as Pillarbox calls it.
 
@@ -98,9 +105,9 @@ def check_methods(function: AsyncFunction, is_batch: bool) -> None:
     for name, arguments in parameters.items():
         method: Any = getattr(function, name)
         called = f"{kind.__qualname__}.{name}"
-        if inspect.isasyncgenfunction(method) or inspect.isgeneratorfunction(method):
+        if is_generator(method):
             raise (
-                error("ASYNC_GENERATOR", function=called)
+                error("ASYNC_GENERATOR", function=called, answer=answer_of(is_batch))
                 if name == "invoke"
                 else error("GENERATOR_METHOD", method=called)
             )

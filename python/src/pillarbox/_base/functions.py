@@ -104,10 +104,11 @@ def is_async(function: object) -> bool:
     return inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
-def check_called(function: object, refusal: str) -> Callable[..., Any]:
+def check_called(function: object, refusal: str, answer: str) -> Callable[..., Any]:
     """Return ``function`` if a call of it can give one answer. Raises ``InvalidFunction``.
 
-    The conditions are ``refusal`` for what is no function, CALLED_FUNCTION and ASYNC_GENERATOR.
+    The conditions are ``refusal`` for what is no function, CALLED_FUNCTION and ASYNC_GENERATOR,
+    which says to return ``answer``.
     """
     inner = function
     while isinstance(inner, functools.partial):
@@ -121,9 +122,17 @@ def check_called(function: object, refusal: str) -> Callable[..., Any]:
         raise error("CALLED_FUNCTION", value=shown(function))
     if not callable(function):
         raise error(refusal, value=shown(function))
-    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
-        raise error("ASYNC_GENERATOR", function=name_of(function))
+    if is_generator(function):
+        raise error("ASYNC_GENERATOR", function=name_of(function), answer=answer)
     return function
+
+
+def is_generator(function: object) -> bool:
+    """Return True if a call gives a generator, also through a partial or ``__call__``."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    kinds = (function, getattr(function, "__call__", None))  # noqa: B004
+    return any(inspect.isasyncgenfunction(one) or inspect.isgeneratorfunction(one) for one in kinds)
 
 
 def check_parameters(

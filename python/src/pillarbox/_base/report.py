@@ -113,6 +113,14 @@ class Report:
         return PillarboxError._reported(self.type, self.__dict__, self.layout())
 
 
+def told_as(problem: PillarboxError, report: Report) -> PillarboxError:
+    """Give ``problem`` the text and the attributes of its ``report``, and return it."""
+    told = report.to_error()
+    problem.args = told.args
+    problem.__dict__.update({**told.__dict__, "parameters": problem.parameters})
+    return problem
+
+
 class Reported(Exception):
     """The task fails with ``report``."""
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import hashlib
-import inspect
 import os
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from .._async.column_command import ColumnCommand, by_place
@@ -18,7 +15,6 @@ from .._async.estimators import udf_of
 from .._async.function import AsyncFunction
 from .._async.given import check_retry_on
 from .._async.options import AsyncOptions, name_of_operator
-from .._async.resources import OpenResource
 from .._async.ticketed import Ticketed
 from .._base.checks import needs_other
 from .._base.functions import JvmFunction, check_called, is_async, name_of
@@ -45,6 +41,7 @@ from ..retry import Retry
 from .engine import require_jvm
 from .failure_of import reported
 from .marked import LARGE, Marked
+from .plain_call import awaitable, called
 from .specs import form_of
 from .value_type import value_type
 
@@ -57,7 +54,6 @@ if TYPE_CHECKING:
 # Spark's number for a UDF that is given a row at a time.
 _BATCHED = 100
 _VALUE = "value"
-_CLOSE_LIMIT_S = 5.0
 
 
 @overload
@@ -162,14 +158,15 @@ def async_udf(
     if function is None:
         options = {key: value for key, value in locals().items() if key != "function"}
         return functools.partial(async_udf, **options)
-    _check_function(function)
+    _check_function(function, batch_size is not None)
     check_resource(resource)
-    kept = as_journal(journal)
+    kept, limits = as_journal(journal), as_limits(limit)
+    _check_limits(limits)
     options_of_calls = AsyncOptions(
         name=name_of_operator(name, name_of(function), None, kept),
         batch_size=as_batch_size(batch_size),
         capacity=capacity,
-        limits=as_limits(limit),
+        limits=limits,
         budget=as_budget(budget),
         usage=as_units(usage),
         timeout=as_timeout(timeout),
@@ -179,13 +176,6 @@ def async_udf(
         journal=kept,
     )
     check_retry_on(options_of_calls.retry, on_jvm=False)
-    condition = "for a function of values, which has no columns"
-    for key in options_of_calls.keys_of_limits:
-        raise needs_other("limit.key", key, condition, "Leave it out, or use pb.async_io.")
-    for estimate in (one.estimate for one in options_of_calls.limits):
-        if isinstance(estimate, str):
-            advice = "Give a function of the same values, or a number."
-            raise needs_other("limit.estimate", estimate, condition, advice)
     if options_of_calls.share_calls == "query":
         advice = "Use True, or pb.async_io, which can shuffle rows."
         raise needs_other("share_calls", share_calls, "in an expression", advice)
@@ -195,10 +185,26 @@ def async_udf(
     return AsyncUdf(function, data_type, options_of_calls, resource)
 
 
-def _check_function(function: object) -> None:
+def _check_limits(limits: Sequence[Limit]) -> None:
+    """Raise ``InvalidOption`` for a limit that goes by columns."""
+    condition = "for a function of values, which has no columns"
+    for one in limits:
+        if one.scope == "key":
+            advice = "Choose another scope, or use pb.async_io with by."
+            raise needs_other("limit.scope", "key", condition, advice)
+        if one.key is not None:
+            raise needs_other("limit.key", one.key, condition, "Leave it out, or use pb.async_io.")
+        if isinstance(one.estimate, str):
+            advice = "Give a function of the same values, or a number."
+            raise needs_other("limit.estimate", one.estimate, condition, advice)
+
+
+def _check_function(function: object, is_batch: bool) -> None:
     if isinstance(function, (AsyncFunction, JvmFunction, Ticketed, AsyncUdf)):
         raise error("NOT_A_FUNCTION_OF_VALUES", value=shown(function))
-    check_called(function, "NOT_A_FUNCTION_OF_VALUES")
+    several = 'one value: several are a list, with returns="array<double>"'
+    answer = "a list with a value for each row" if is_batch else several
+    check_called(function, "NOT_A_FUNCTION_OF_VALUES", answer)
 
 
 class AsyncUdf:
@@ -285,18 +291,15 @@ class AsyncUdf:
             raise error("NOT_A_COLUMN", function=self._name, value=shown(plain[0]))
         spark = None if plain else _session()
         if spark is None:
-            return self._called(*arguments, **named)
+            return self._called(arguments, named)
         column = self._udf(spark)(*places, **by_name)
         if not is_column:
-            column.__class__ = _awaitable(column.__class__)
-            column._pillarbox_call = lambda: self._called(*arguments, **named)
+            column.__class__ = awaitable(column.__class__)
+            column._pillarbox_call = lambda: self._called(arguments, named)
         return column
 
-    async def _called(self, *values: Any, **named: Any) -> Any:
-        async with _opened(self._resource) as resources:
-            call = functools.partial(self._function, *resources, *values, **named)
-            answer = call() if is_async(self._function) else await asyncio.to_thread(call)
-            return await answer if inspect.isawaitable(answer) else answer
+    def _called(self, values: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        return called(self._function, self._resource, values, named)
 
     def _check_in(self, spark: SparkSession) -> None:
         door = require_jvm(spark)
@@ -372,29 +375,3 @@ def _session() -> Any:
     from pyspark.sql import SparkSession
 
     return SparkSession.getActiveSession() or SparkSession._instantiatedSession
-
-
-@functools.cache
-def _awaitable(kind: Any) -> type:
-    """Return a class of columns that may be awaited instead."""
-
-    def called(column: Any) -> Generator[Any, None, Any]:
-        awaited: Awaitable[Any] = column._pillarbox_call()
-        return awaited.__await__()
-
-    body = {"__await__": called, "__hash__": object.__hash__, "__module__": kind.__module__}
-    return type(kind.__name__, (kind,), body)
-
-
-@asynccontextmanager
-async def _opened(resource: Callable[[], Any] | None) -> AsyncIterator[tuple[Any, ...]]:
-    """Give the open resource in a tuple, which is empty without one."""
-    if resource is None:
-        yield ()
-        return
-    held = OpenResource(resource)
-    await held.open()
-    try:
-        yield (held.value,)
-    finally:
-        await held.close(_CLOSE_LIMIT_S)

@@ -10,7 +10,7 @@ from pyspark.sql.types import StructField, StructType, TimestampNTZType, Timesta
 
 from .._arrow.schema import claim, find_column, is_case_sensitive, parse_returns, select_inputs
 from .._base.checks import check_flag, check_frame, check_name, column_names, needs_other
-from .._keyed.input_columns import check_comparable, check_timestamp
+from .._keyed.input_columns import as_source, check_comparable, check_timestamp
 from .._keyed.output import LATE, TAG, OnLate, check_on_late, check_tag, wire_schema
 from .._keyed.tagged import union_time
 from ..errors import error
@@ -138,9 +138,12 @@ def _check_time_sorted(
     if watermarked is None or timestamp in watermarked:
         return
     if not watermarked:
-        raise error("TIME_SORTED_WITHOUT_WATERMARK", column=timestamp.name)
+        raise error("TIME_SORTED_WITHOUT_WATERMARK", source=as_source(timestamp.name))
     watermark = watermarked[0].name
-    raise error("TIME_SORTED_BY_OTHER_COLUMN", column=timestamp.name, watermark=watermark)
+    name = timestamp.name
+    raise error(
+        "TIME_SORTED_BY_OTHER_COLUMN", column=name, source=as_source(name), watermark=watermark
+    )
 
 
 def parse_outputs(

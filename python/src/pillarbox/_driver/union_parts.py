@@ -9,7 +9,7 @@ from pyspark.sql.types import StructField
 
 from .._arrow.schema import check_type, claim, find_column, is_case_sensitive
 from .._base.checks import check_frame, check_name, column_names, invalid
-from .._keyed.input_columns import check_comparable, check_timestamp, quoted
+from .._keyed.input_columns import as_source, check_comparable, check_timestamp, quoted
 from .._keyed.output import SIDE_OUTPUT, TAG, check_tag
 from .._keyed.tagged import TAGS, TIME
 from ..errors import error
@@ -105,8 +105,11 @@ class Parts:
             raise error("TAGGED_UNION_OF_BATCH_AND_STREAM", stream=stream, batch=batch)
         if one.isStreaming and (WATERMARK in left.metadata) != (WATERMARK in right.metadata):
             has, lacks = (first, tag) if WATERMARK in left.metadata else (tag, first)
-            column = self._times[lacks].name
-            raise error("TAGGED_UNION_WATERMARK", has=has, lacks=lacks, column=column)
+            source = as_source(self._times[lacks].name)
+            raise error("TAGGED_UNION_WATERMARK", has=has, lacks=lacks, source=source)
+
+
+_COLUMN_OF = {"by": "key", "timestamp": "at"}
 
 
 def _of_each(option: str, value: object, inputs: Mapping[str, DataFrame]) -> dict[str, Any]:
@@ -115,7 +118,7 @@ def _of_each(option: str, value: object, inputs: Mapping[str, DataFrame]) -> dic
         return dict.fromkeys(inputs, value)
     if set(value) != set(inputs):
         expected = f"a name, or a dict with an entry for each of {', '.join(inputs)}"
-        example = "{" + ", ".join(f'"{tag}": "at"' for tag in inputs) + "}"
+        example = {tag: value.get(tag, _COLUMN_OF[option]) for tag in inputs}
         raise invalid(option, expected, value, example)
     return {tag: value[tag] for tag in inputs}
 
@@ -134,4 +137,5 @@ def _check_types(
             second_type=right,
             second_input=second,
             column=other.name,
+            source=as_source(other.name),
         )

@@ -24,10 +24,10 @@ from .._async.python_operator import AsyncOperator, Element
 from .._async.python_output import OutputBuilder
 from .._async.runner import CallRunner
 from .._base.failures import Failure, exit_error, kind_of, message_of
-from .._base.report import Reported
+from .._base.report import Reported, told_as
 from .._base.spark_versions import in_utc
 from .._keyed.output import RowsEncoder
-from ..errors import EXITS, WorkerFailed
+from ..errors import EXITS, PillarboxError, WorkerFailed
 from .loop import HarnessLoop
 from .virtual_loop import VirtualLoop
 
@@ -162,9 +162,13 @@ class _Task:
         """Return the user's exception, if that is why the element failed."""
         raised = self._raised.get(element.id)
         told = None if raised is None else (kind_of(raised), message_of(raised))
-        if raised is not None and told == (failure.kind, failure.message):
+        is_users = raised is not None and told == (failure.kind, failure.message)
+        if raised is not None and is_users and not isinstance(raised, PillarboxError):
             return raised
-        problem = self._builder.raised(element, failure).report.to_error()
+        report = self._builder.raised(element, failure).report
+        if is_users and isinstance(raised, PillarboxError):
+            return told_as(raised, report)
+        problem = report.to_error()
         if isinstance(raised, Exception):  # not that of a call that was cancelled
             problem.__cause__ = raised
         return problem

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import heapq
-import inspect
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as t
 
-from .._arrow.classes import is_record, mapped_type
-from .._arrow.ddl import parse_columns
 from .._arrow.fields import Place
-from .._arrow.row_class import row_class
-from .._arrow.schema import find_column
+from .._arrow.schema import parse_returns
 from .._async.options import options_of_jvm
 from .._base.checks import column_names, needs_other
 from .._keyed.context import EVENT_TIMER, PROCESSING_TIMER, ROW, UNKNOWN
@@ -29,10 +26,12 @@ from .._keyed.timers import epoch_ms
 from .._keyed_async.options import CallOptions, KeyedCalls
 from .._keyed_async.permits import TaskPermits
 from .._keyed_async.runtime import AsyncKeyedRuntime
-from ..errors import error, shown
+from ..errors import ResultTypeMismatch, error, shown
 from . import snapshot as snapshots
+from .columns import columns_of, key_reader
 from .loop import HarnessLoop
 from .memory import KeySpace, hashable, visible
+from .telling import telling
 from .virtual_loop import VirtualLoop
 
 if TYPE_CHECKING:
@@ -57,12 +56,13 @@ class Harness:
         given: CallOptions | None = None,
     ) -> None:
         check_methods(function)
-        columns = columns_of(schema, "schema")
+        columns = columns_of(schema)
         self._accept_row = row_acceptor(columns, Place(error="INPUT_TYPE_MISMATCH"))
-        output = columns_of(returns, "returns")
+        output = parse_returns(returns, None)
         calls = None if given is None else given.calls(type(function).__name__, output)
         self._accept_output = row_acceptor(output if calls is None else calls.output, Place())
-        self._key_of = _key_reader(columns, column_names("by", by))
+        keys = column_names("by", by)
+        self._key_of = key_reader(columns, keys)
         if timestamp is None and (time := union_time(columns)) is not None:
             timestamp = time.name
         self._time_of = timestamp_reader(columns, timestamp, time_sorted)
@@ -79,10 +79,15 @@ class Harness:
         self._sides: dict[str, list[Any]] = {tag: [] for tag in sides}
         if self._on_late == "output":
             self._sides[LATE] = []
-        tags = {tag: row_acceptor(columns_of(kind, tag), Place(tag)) for tag, kind in sides.items()}
+        tags = {
+            tag: row_acceptor(parse_returns(kind, None, f"side_outputs[{tag!r}]"), Place(tag))
+            for tag, kind in sides.items()
+        }
         self._loop: HarnessLoop | None = None
         self._runtime = self._made(function, calls, columns, sorted_input=self._sorted, tags=tags)
+        self._runtime.context._key_names = keys
         self._runtime.open()
+        self._is_open = True
         self._space = KeySpace(self._runtime)
         self._watermark = UNKNOWN
         self._processing_time = epoch_ms(processing_time)
@@ -118,7 +123,7 @@ class Harness:
         Raises ``InvalidOption`` (RESTORE_WITHOUT_OPTIONS) if one is missing that a new one needs,
         and ``StateError`` if the function declares its states in a way that does not fit.
         """
-        _check_options(cls, options)
+        snapshots.check_options(cls, options)
         make: Any = cls
         harness: Self = make(function, **options)
         runtime, space = harness._runtime, harness._space
@@ -173,6 +178,15 @@ class Harness:
         ``watermark`` between rows and timers; neither moves back. With ``time_sorted`` rows wait
         until the watermark has reached them.
         """
+        with self._running():
+            return self._micro_batch(rows, watermark, processing_time)
+
+    def _micro_batch(
+        self,
+        rows: Iterable[Any],
+        watermark: int | datetime | None,
+        processing_time: int | datetime | None,
+    ) -> list[t.Row]:
         before = self._watermark
         if processing_time is not None:
             self._processing_time = max(self._processing_time, epoch_ms(processing_time))
@@ -205,12 +219,10 @@ class Harness:
         There is no watermark and no late row, and no state is left. For a harness without keys.
         """
         by_key: dict[Any, list[Any]] = {}
-        for row in map(self._accept_row, rows):
-            by_key.setdefault(hashable(self._key_of(row)), []).append(row)
-        emitted = []
-        for own in by_key.values():
-            emitted += self._run_key(own)
-        return emitted
+        with self._running():
+            for row in map(self._accept_row, rows):
+                by_key.setdefault(hashable(self._key_of(row)), []).append(row)
+            return [row for own in by_key.values() for row in self._run_key(own)]
 
     def state(self, name: str, key: Any) -> Any:
         """Return a state as the function would see it: a value, list or dict; it is not changed.
@@ -235,13 +247,27 @@ class Harness:
         return list(self._sides[tag])
 
     def close(self) -> None:
-        """Close the function, and the resource of an asynchronous one."""
-        self._runtime.function.close()
-        if self._loop is not None:
-            assert isinstance(self._runtime, AsyncKeyedRuntime)
-            self._runtime.end_task()
-            self._loop.close()
-            self._loop = None
+        """Close the function, and the resource of an asynchronous one.
+
+        Then no more rows and timers run, which is a ``StateError`` (HARNESS_CLOSED). What has been
+        there can be read, and another call does nothing.
+        """
+        if not self._is_open:
+            return
+        self._is_open = False
+        try:
+            self._runtime.function.close()
+        finally:
+            if self._loop is not None:
+                assert isinstance(self._runtime, AsyncKeyedRuntime)
+                self._runtime.end_task()
+                self._loop.close()
+
+    def _running(self) -> AbstractContextManager[None]:
+        """Tell errors as Spark does. Raises ``StateError`` (HARNESS_CLOSED)."""
+        if not self._is_open:
+            raise error("HARNESS_CLOSED", harness=type(self).__name__)
+        return telling(self._runtime)
 
     def _admitted(self, rows: list[tuple[int | None, Any]]) -> list[tuple[int | None, Any]]:
         """Return the rows that the function gets, and count the late ones."""
@@ -297,8 +323,9 @@ class Harness:
             times = [None if micros is None else micros // 1000 for micros, _ in timed]
             runtime.run_rows([key_index] * len(timed), times, [row for _, row in timed])
         runtime.finish_keys([key_index])
+        emitted = self._emitted()
         self._space.drop(key_index)
-        return self._emitted()
+        return emitted
 
     def _settled(self, reached: int) -> list[t.Row]:
         """Run due events, event time first, until there are none, and return the emitted rows.
@@ -342,28 +369,18 @@ class Harness:
 
     def _emitted(self) -> list[t.Row]:
         runtime = self._runtime
-        runtime.end()
+        rows, ends = without_none(runtime.rows, runtime.ends)
+        accepted: list[t.Row] = []
+        try:
+            for row in rows:
+                accepted.append(self._accept_output(row))
+        except ResultTypeMismatch:
+            runtime.blame(len(accepted), ends)
+            raise
         for tag, _, row in runtime.context.side_rows:
             self._sides[tag].append(row)
         runtime.context.side_rows = []
-        rows, _ = without_none(runtime.rows, runtime.ends)
-        return [self._accept_output(row) for row in rows]
-
-
-def _check_options(harness: type[Harness], options: dict[str, Any]) -> None:
-    needed = [
-        name
-        for name, one in inspect.signature(harness).parameters.items()
-        if one.kind is one.KEYWORD_ONLY and one.default is one.empty
-    ]
-    missing = [name for name in needed if name not in options]
-    if missing:
-        raise error(
-            "RESTORE_WITHOUT_OPTIONS",
-            harness=harness.__name__,
-            missing=", ".join(missing),
-            options=", ".join(f"{name}=…" for name in needed),
-        )
+        return accepted
 
 
 def _up(micros: int | None) -> int:
@@ -373,23 +390,3 @@ def _up(micros: int | None) -> int:
     """
     assert micros is not None
     return -(-micros // 1000)
-
-
-def columns_of(columns: str | t.StructType | type[Any], option: str) -> t.StructType:
-    """Return the columns that ``option`` gives as DDL, StructType or class.
-
-    Raises ``InvalidSchema`` (INVALID_TYPE).
-    """
-    if is_record(columns):
-        columns = cast(t.StructType, mapped_type(columns, option).data_type)
-    if isinstance(columns, t.StructType):
-        return columns
-    return parse_columns(cast(str, columns), option)
-
-
-def _key_reader(columns: t.StructType, by: tuple[str, ...]) -> Any:
-    positions = [columns.names.index(find_column(columns, name, "by").name) for name in by]
-    if len(positions) == 1:
-        return lambda row: row[positions[0]]
-    make, new = row_class(by), tuple.__new__
-    return lambda row: new(make, [row[position] for position in positions])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import pickle
 from typing import Any
@@ -118,3 +119,20 @@ def _carried(state: State, entries: Any, carry_key: Any, carry: Any, stamp: Any)
         (None if carry_key is None else carry_key(key), accept(carry(value)), stamp(old))
         for key, value, old in entries
     ]
+
+
+def check_options(harness: type, options: dict[str, Any]) -> None:
+    """Raise ``InvalidOption`` (RESTORE_WITHOUT_OPTIONS) for lack of one that ``harness`` needs."""
+    needed = [
+        name
+        for name, one in inspect.signature(harness).parameters.items()
+        if one.kind is one.KEYWORD_ONLY and one.default is one.empty
+    ]
+    missing = [name for name in needed if name not in options]
+    if missing:
+        raise error(
+            "RESTORE_WITHOUT_OPTIONS",
+            harness=harness.__name__,
+            missing=", ".join(missing),
+            options=", ".join(f"{name}=…" for name in needed),
+        )

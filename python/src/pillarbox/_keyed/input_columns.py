@@ -103,6 +103,11 @@ def _comparable(value: Any) -> tuple[Any, ...]:
     return (2,) if value != value else (1, value)
 
 
+def as_source(column: str) -> str:
+    """Return the name as methods of Spark take it, which read a dot as a field of a struct."""
+    return column if column.isidentifier() else quoted(column)
+
+
 def quoted(column: str) -> str:
     """Return the quoted name of a column, which may contain any character."""
     return "`" + column.replace("`", "``") + "`"

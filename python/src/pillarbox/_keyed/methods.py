@@ -131,13 +131,14 @@ def missing(fn: object, name: str, parameters: str) -> PillarboxError:
 def without_on_timer(fn: object, operator: str, method: str = "on_timer") -> PillarboxError:
     """Return TIMER_WITHOUT_ON_TIMER, which names a method with nearly that name."""
     meant = misspelt(fn, method)
+    parameters = ", ".join((_ARROW if method == "on_timers" else _ROW)[method])
     return error(
         "TIMER_WITHOUT_ON_TIMER",
         operator=operator,
         did="declared" if method == "on_timers" else "registered",
         method=method,
         instead="" if meant is None else f", but a {meant}",
-        parameters=", ".join((_ARROW if method == "on_timers" else _ROW)[method]),
+        definition=f"def {method}(self, {parameters})",
     )
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import get_ident
 from types import GeneratorType
 from typing import Any
 
+from .._base.failures import message_of
 from .._base.values import LONGEST_ROW, row_text, shown_value
+from ..errors import PillarboxError, error
 from .context import EVENT_TIMER, FOREVER, PROCESSING_TIMER, ROW, UNKNOWN, KeyedContext
 from .declare import ROW_KINDS, StateRegistry
 from .methods import has_own, without_on_timer
@@ -214,6 +217,26 @@ class KeyedRuntime:
         self.context.enter(self.event_keys[event])
         del self.ends[event:]
 
+    def blame(self, row: int, ends: Sequence[int]) -> None:
+        """Make the event that gave the ``row`` current; ``ends`` has the end of each one's rows."""
+        self.go_back_to(bisect_right(ends, row))
+
+    def failed(self, problem: BaseException) -> PillarboxError:
+        """Return KEYED_CALL_FAILED for the ``problem`` of the current event."""
+        context = self.context
+        key = "none" if context._key_index is None else context._shown_key(context._key_index)
+        failed = error(
+            "KEYED_CALL_FAILED",
+            operator=context._name,
+            key=key,
+            **self.current_event(),
+            kind=type(problem).__name__,
+            reason=message_of(problem).rstrip("."),
+            hint=_hint(problem) if context.timestamp is None else "",
+        )
+        failed.__cause__ = problem
+        return failed
+
     def _row(self, key_index: int, time: int, row: Any) -> None:
         context = self.context
         if time > self._time_of(key_index):
@@ -254,3 +277,13 @@ class KeyedRuntime:
         self.rows.extend(rows_of(answer))
         self.event_keys.append(key_index)
         self.ends.append(len(self.rows))
+
+
+def _hint(problem: BaseException) -> str:
+    """Return the remedy for a function that computes with the time of a row without one."""
+    if isinstance(problem, TypeError) and "NoneType" in message_of(problem):
+        return (
+            " ctx.timestamp is None here: name the column of the event time by timestamp=, or call "
+            "df.withWatermark(column, delay) before process_keyed."
+        )
+    return ""

@@ -23,28 +23,36 @@ from .._keyed.timer_column import TimerColumn
 from .._keyed.timers import NO_CHANGES, TimerChanges
 from .._keyed.whole_columns import BatchAcceptor, ColumnConverter
 from ..errors import EXITS, PillarboxError, error
-from .frames import Init
 from .keyed_frames import BATCH, KeyedFrame, KeyedUpdate, decode_batch, decode_batches
+from .keyed_rows import Query
 from .keyed_state import state_too_large
 
 
 class ArrowRunner:
-    """Runs frames through an ``ArrowKeyedProcessFunction``."""
+    """Runs the frames of tasks with the same schemas through an ``ArrowKeyedProcessFunction``."""
 
     def __init__(
-        self, runtime: KeyedRuntime, command: KeyedCommand, init: Init, schemas: list[pa.Schema]
+        self,
+        runtime: KeyedRuntime,
+        command: KeyedCommand,
+        schemas: list[pa.Schema],
+        result_schema: pa.Schema,
+        size: FrameSize,
     ) -> None:
-        self.name = init.spec["name"]
-        self._size = FrameSize.of(init.spec)
+        self.name = runtime.context._name
+        self._size = size
         self.function = runtime.function
         self._key_schema, self.row_schema = schemas[:2]
         self.key_names = command.key_schema.names
-        self._accept = BatchAcceptor(command.returns, init.result_schema)
+        self._accept = BatchAcceptor(command.returns, result_schema)
         states = runtime.registry.states.values()
         self._columns = [
             _ColumnWire(state.declaration, schema)
             for state, schema in zip(states, schemas[2:], strict=True)
         ]
+
+    def begin_task(self, query: Query) -> None:
+        """Do nothing: columns come whole, and nothing is kept from frame to frame."""
 
     def run(self, frame: KeyedFrame) -> KeyedUpdate:
         """Run ``frame``. Raises ``CallFailed`` (KEYED_CALL_FAILED) for errors of the function."""

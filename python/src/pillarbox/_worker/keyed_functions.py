@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
 from .._arrow.fields import Place
+from .._arrow.pieces import FrameSize
 from .._async.failed_calls import FailedCalls, Tell
 from .._base.failures import message_of
 from .._keyed.command import KeyedCommand
@@ -16,6 +18,7 @@ from .._keyed_async.runtime import AsyncKeyedRuntime, RunOnLoop
 from ..errors import EXITS, error
 from .frames import Init
 from .gc_tuning import collect_less_often
+from .keyed_frames import encode_ready
 from .keyed_rows import Query, RowRunner
 
 if TYPE_CHECKING:
@@ -38,6 +41,8 @@ class OpenedFunction:
     def __init__(self, command: KeyedCommand, spec: dict[str, Any]) -> None:
         self.command = command
         self.runtime = _runtime(command, spec)
+        self._fitted: tuple[Any, ...] = ()
+        self._runner: RowRunner | ArrowRunner
 
     def open(self) -> None:
         """Open the function. Raises ``WorkerFailed`` (KEYED_OPEN_FAILED) if that fails."""
@@ -54,12 +59,29 @@ class OpenedFunction:
             ) from problem
         collect_less_often(_YOUNG_OBJECTS)
 
+    @functools.cached_property
+    def ready(self) -> bytes:
+        """READY with the states that the function has declared."""
+        states = [state.declaration.to_spec() for state in self.runtime.registry.states.values()]
+        return encode_ready(states, self.runtime.has_timers)
+
     def runner(self, init: Init, schemas: list[pa.Schema], query: Query) -> RowRunner | ArrowRunner:
+        """Return the runner for a task, which is kept for others with the same schemas."""
+        fitted = schemas, init.result_schema, FrameSize.of(init.spec)
+        if fitted != self._fitted:
+            self._runner = self._fit(*fitted)
+            self._fitted = fitted
+        self._runner.begin_task(query)
+        return self._runner
+
+    def _fit(
+        self, schemas: list[pa.Schema], result: pa.Schema, size: FrameSize
+    ) -> RowRunner | ArrowRunner:
         if self.command.form == "arrow":
             from .keyed_arrow import ArrowRunner
 
-            return ArrowRunner(self.runtime, self.command, init, schemas)
-        return RowRunner(self.runtime, self.command, init, schemas, query)
+            return ArrowRunner(self.runtime, self.command, schemas, result, size)
+        return RowRunner(self.runtime, self.command, schemas, result, size)
 
     def begin_task(self, run_on_loop: RunOnLoop, resource: Any, call_context: Any) -> None:
         """Run the calls of an asynchronous function by ``run_on_loop`` until the task ends."""

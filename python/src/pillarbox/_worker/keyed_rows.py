@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,6 @@ import pyarrow as pa
 from .._arrow.pieces import FrameSize, TooLarge
 from .._arrow.results import too_large
 from .._arrow.rows import RowReader
-from .._base.failures import message_of
 from .._keyed.command import KeyedCommand
 from .._keyed.context import UNKNOWN
 from .._keyed.output import RowsEncoder, without_none
@@ -19,7 +17,6 @@ from .._keyed.runtime import KeyedRuntime
 from .._keyed.timers import as_columns
 from ..errors import EXITS, PillarboxError, ResultTypeMismatch, error
 from . import keyed_frames
-from .frames import Init
 from .keyed_frames import KeyedFrame, KeyedUpdate
 from .keyed_state import key_reader, wire_for
 
@@ -27,18 +24,18 @@ Query = Callable[[int, int, int, int, Any], keyed_frames.Answer]
 
 
 class RowRunner:
-    """Runs frames through a ``KeyedRuntime``."""
+    """Runs the frames of tasks with the same schemas through a ``KeyedRuntime``."""
 
     def __init__(
         self,
         runtime: KeyedRuntime,
         command: KeyedCommand,
-        init: Init,
         schemas: list[pa.Schema],
-        query: Query,
+        result_schema: pa.Schema,
+        size: FrameSize,
     ) -> None:
         self._runtime = runtime
-        self._query = query
+        self._query: Query
         self._key_schema, self._row_schema = schemas[:2]
         self._read_keys = key_reader(command.key_schema)
         runtime.context._key_names = command.key_schema.names
@@ -49,8 +46,14 @@ class RowRunner:
         self._wires = [wire_for(*pair) for pair in zip(states, schemas[2:], strict=True)]
         self._keys = _HeldKeys(self._load_keys)
         self._held = 0
-        self._encoder = RowsEncoder(command.returns, command.side_outputs, init.result_schema)
-        self._size = FrameSize.of(init.spec)
+        self._encoder = RowsEncoder(command.returns, command.side_outputs, result_schema)
+        self._size = size
+
+    def begin_task(self, query: Query) -> None:
+        """Ask by ``query`` until the task ends. Keys that an earlier one has left are dropped."""
+        self._query = query
+        self._held = 0
+        self._keys.clear()
 
     def run(self, frame: KeyedFrame) -> KeyedUpdate:
         """Run ``frame``. Raises ``CallFailed`` (KEYED_CALL_FAILED) for errors of the function."""
@@ -64,7 +67,7 @@ class RowRunner:
         except BaseException as problem:
             if isinstance(problem, PillarboxError) and problem.condition == "INPUT_NOT_READABLE":
                 raise  # no function has been called
-            raise self._failed(problem) from problem
+            raise runtime.failed(problem) from problem
         finally:
             runtime.end()
         self._held = frame.key_count if frame.keeps else 0
@@ -129,10 +132,10 @@ class RowRunner:
         try:
             batches = self._encoder.batches(rows, side_rows, self._size)
         except ResultTypeMismatch:
-            self._blame(self._encoder.bad_row(rows), ends)
+            self._runtime.blame(self._encoder.bad_row(rows), ends)
             raise
         except TooLarge as problem:
-            self._blame(problem.index, ends)
+            self._runtime.blame(problem.index, ends)
             raise too_large(problem.size, self._size) from None
         if frame.ended:
             for state in runtime.registry.states.values():
@@ -147,33 +150,6 @@ class RowRunner:
         for state in self._runtime.registry.states.values():
             state.bind(0, lambda: ([], []))
         self._keys.clear()
-
-    def _blame(self, row: int, ends: list[int]) -> None:
-        """Make the event with the unfitting row the current one, for the message."""
-        self._runtime.go_back_to(bisect_right(ends, row))
-
-    def _failed(self, problem: BaseException) -> PillarboxError:
-        context = self._runtime.context
-        key = "none" if context._key_index is None else context._shown_key(context._key_index)
-        return error(
-            "KEYED_CALL_FAILED",
-            operator=context._name,
-            key=key,
-            **self._runtime.current_event(),
-            kind=type(problem).__name__,
-            reason=message_of(problem).rstrip("."),
-            hint=_hint(problem) if context.timestamp is None else "",
-        )
-
-
-def _hint(problem: BaseException) -> str:
-    """Return the remedy for a function that computes with the time of a row without one."""
-    if isinstance(problem, TypeError) and "NoneType" in message_of(problem):
-        return (
-            " ctx.timestamp is None here: name the column of the event time by timestamp=, or call "
-            "df.withWatermark(column, delay) before process_keyed."
-        )
-    return ""
 
 
 class _HeldKeys:

@@ -33,11 +33,9 @@ class KeyedSession:
 
         Raises ``EOFError`` if the JVM went away.
         """
-        runtime = self._opened.runtime
         failed_calls = self._opened.failed_calls(self._note)
         self._opened.tell_tally(lambda tally: self._channel.send_soon(encode_tally(tally)))
-        states = [state.declaration.to_spec() for state in runtime.registry.states.values()]
-        self._channel.send(keyed_frames.encode_ready(states, runtime.has_timers))
+        self._channel.send(self._opened.ready)
         while True:
             kind, body = self._channel.next()
             if kind == keyed_frames.FRAME:

@@ -97,16 +97,22 @@ class LruCache(Generic[T]):
         self._bytes -= size
         return thing
 
+    def has_surplus(self) -> bool:
+        """Return True if there are things for ``take_surplus``."""
+        return bool(self._dead()) or (len(self._things) > 1 and self._is_too_much())
+
     def take_surplus(self) -> list[T]:
         """Take out things beyond the bounds, and those of destroyed broadcasts."""
-        dead = [key for key, (function, _, _) in self._things.items() if not function.is_alive()]
-        surplus = [self.pop(key) for key in dead]
+        surplus = [self.pop(key) for key in self._dead()]
         while len(self._things) > 1 and self._is_too_much():
             surplus.append(self.pop(next(iter(self._things))))
         return surplus
 
     def take_all(self) -> list[T]:
         return [self.pop(key) for key in list(self._things)]
+
+    def _dead(self) -> list[Hashable]:
+        return [key for key, (function, _, _) in self._things.items() if not function.is_alive()]
 
     def _is_too_much(self) -> bool:
         return len(self._things) > self._most or self._bytes > self._most_bytes

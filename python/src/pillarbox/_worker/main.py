@@ -112,7 +112,8 @@ def _serve_keyed(infile: BinaryIO, process: WorkerProcess, channel: Channel, ini
             if calls.resource is not None:
                 resource = run(process.resource(key, len(init.command), calls.resource))
             opened.begin_task(run, *resource)
-        process.loop.run_until_complete(process.make_room())
+        if process.needs_room():
+            process.loop.run_until_complete(process.make_room())
         return opened
 
     return keyed_session.serve(infile, channel, init, open_function)

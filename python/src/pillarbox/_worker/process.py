@@ -80,6 +80,11 @@ class WorkerProcess:
         assert holder.call_context is not None
         return holder.value, holder.call_context
 
+    def needs_room(self) -> bool:
+        """Return True if ``make_room`` has something to drop."""
+        kept = self._commands, self._functions, self._resources
+        return any(cache.has_surplus() for cache in kept)
+
     async def make_room(self) -> None:
         """Drop functions and resources beyond the bounds; those of the current task stay."""
         before = self._kept_bytes()

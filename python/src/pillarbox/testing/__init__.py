@@ -55,8 +55,9 @@ class KeyedHarness(_Harness):
     """One function over all its keys, with clocks that are moved by hand.
 
     ``process(row)`` runs a micro-batch of one row, ``run_micro_batch`` one of many: first its rows,
-    then the timers that are due. Exceptions of the function are raised unchanged. As on Spark,
-    order is promised within a key only. For one thread only.
+    then the timers that are due. Exceptions of the function are raised unchanged, and what
+    Pillarbox refuses is the error that Spark would have, with operator, key, and row or timer. As
+    on Spark, order is promised within a key only. For one thread only.
 
     Parameters
     ----------
@@ -114,7 +115,7 @@ class AsyncKeyedHarness(_Harness):
         no ``breaker`` and no other ``unit`` than calls.
     budget: refused; only Spark has what it needs.
 
-    Raises as :class:`KeyedHarness`.
+    Raises as :class:`KeyedHarness`, and :class:`CallFailed` for a call that timed out.
     """
 
     def __init__(

@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._arrow.fields import Place
-from .._arrow.schema import as_nullable, check_type, output_schema, positions, select_inputs
+from .._arrow.schema import (
+    as_nullable,
+    check_type,
+    output_schema,
+    parse_returns,
+    positions,
+    select_inputs,
+)
 from .._async.command import Command
 from .._async.function import AsyncFunction
 from .._async.given import check_kind, given_options
@@ -24,7 +31,7 @@ from .._base.checks import check_choice
 from .._base.functions import JvmFunction
 from .._base.unknown_options import answers_unknown
 from .._harness.async_task import AsyncPlan, run_task
-from .._harness.harness import columns_of
+from .._harness.columns import columns_of
 from .._keyed.input_columns import check_comparable
 from .._keyed.output import row_acceptor
 from ..errors import error
@@ -108,9 +115,9 @@ class AsyncHarness:
         options = given_options(locals())
         check_kind(function, options, resource)
         _refuse(options, engine)
-        rows = columns_of(schema, "schema")
+        rows = columns_of(schema)
         self._accept = row_acceptor(rows, Place(error="INPUT_TYPE_MISMATCH"))
-        self._plan = _planned(function, options, resource, rows, columns_of(returns, "returns"))
+        self._plan = _planned(function, options, resource, rows, parse_returns(returns, None))
 
     def run(self, rows: Iterable[Any]) -> list[Row]:
         """Return the rows that come out for ``rows``, given as dicts, tuples, Rows or objects.
@@ -144,9 +151,8 @@ def _planned(
     keys = LimitKeys.of(schema, options.keys_of_limits, case_sensitive=False)
     for key in keys.columns.fields:
         check_comparable(key, "limit.key")
-    for place, columns in (("the input", schema), ("returns", returns)):
-        for column in columns.fields:
-            check_type(column.dataType, column.name, place)
+    for column in schema.fields:
+        check_type(column.dataType, column.name, "the input")
     inputs = select_inputs(schema, options.inputs, case_sensitive=False)
     added = returns if options.on_error == "raise" else as_nullable(returns)
     return AsyncPlan(

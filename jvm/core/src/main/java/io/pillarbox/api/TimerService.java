@@ -2,7 +2,10 @@ package io.pillarbox.api;
 
 import java.util.List;
 
-/** The clocks, and the timers of the current key. Timers refuse other threads, as {@link State} does. */
+/**
+ * The clocks, and the timers of the current key. Timers refuse other threads, as {@link State} does, and a
+ * function without an {@code onTimer} of its own can't register any: both are a {@code RuntimeException}.
+ */
 public interface TimerService {
 
   /** The time of the micro-batch in milliseconds; that of the machine in a batch. */

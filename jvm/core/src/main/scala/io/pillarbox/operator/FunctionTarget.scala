@@ -11,6 +11,7 @@ import io.pillarbox.timer.{InternalTimerService, Timer}
  *
  * @param states the states that the function got when it was opened
  * @param view shows keys and rows as the function sees them
+ * @param refusal makes the error for a timer that the function registers; None if it may
  */
 private[pillarbox] final class FunctionTarget[K, R, FK, IN, OUT](
     function: KeyedProcessFunction[FK, IN, OUT],
@@ -19,9 +20,10 @@ private[pillarbox] final class FunctionTarget[K, R, FK, IN, OUT](
     timers: InternalTimerService[K],
     clock: EventClock,
     output: Output[OUT],
-    view: FunctionTarget.View[K, R, FK, IN]
+    view: FunctionTarget.View[K, R, FK, IN],
+    refusal: Option[() => RuntimeException] = None
 ) extends KeyedTarget[K, R] {
-  private val service = new FunctionTimers(timers, clock, backend)
+  private val service = new FunctionTimers(timers, clock, backend, refusal)
 
   /** Rows of processing-time timers have no timestamp, though the timer has one. */
   private val collector: Collector[OUT] = { value =>

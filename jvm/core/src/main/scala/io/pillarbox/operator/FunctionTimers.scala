@@ -9,11 +9,16 @@ import io.pillarbox.api.{TimeDomain, TimerService}
 import io.pillarbox.state.{KeyedStateBackend, Namespace, StateClock}
 import io.pillarbox.timer.InternalTimerService
 
-/** The clocks and the timers of the void namespace, as a function sees them. */
+/**
+ * The clocks and the timers of the void namespace, as a function sees them.
+ *
+ * @param refusal makes the error for a timer that the function registers; None if it may
+ */
 private[operator] final class FunctionTimers(
     internal: InternalTimerService[_],
     clock: StateClock,
-    backend: KeyedStateBackend[_]
+    backend: KeyedStateBackend[_],
+    refusal: Option[() => RuntimeException]
 ) extends TimerService {
 
   /** Checks that this is the owner's thread and that a key is set. */
@@ -27,10 +32,10 @@ private[operator] final class FunctionTimers(
   override def currentWatermark: Long = clock.watermark
 
   override def registerEventTimeTimer(time: Long): Unit =
-    own.register(TimeDomain.EVENT_TIME, Namespace.Void, time)
+    register(TimeDomain.EVENT_TIME, time)
 
   override def registerProcessingTimeTimer(time: Long): Unit =
-    own.register(TimeDomain.PROCESSING_TIME, Namespace.Void, time)
+    register(TimeDomain.PROCESSING_TIME, time)
 
   override def deleteEventTimeTimer(time: Long): Unit =
     own.delete(TimeDomain.EVENT_TIME, Namespace.Void, time)
@@ -47,6 +52,11 @@ private[operator] final class FunctionTimers(
     event.forEach(deleteEventTimeTimer(_))
     processing.forEach(deleteProcessingTimeTimer(_))
     event.size + processing.size
+  }
+
+  private def register(kind: TimeDomain, time: Long): Unit = {
+    refusal.foreach(error => throw error())
+    own.register(kind, Namespace.Void, time)
   }
 
   private def timers(kind: TimeDomain): util.List[JLong] =

@@ -50,7 +50,7 @@ private[plan] object Estimates {
 
   /**
    * @param returned what the UDF returns
-   * @throws IllegalArgumentException (ESTIMATE_EXPRESSION) for one that is no number of a row
+   * @throws IllegalArgumentException (ESTIMATE_EXPRESSION) for one that is no number of a row, or fails without one
    */
   def of(
       session: SparkSession,
@@ -72,18 +72,25 @@ private[plan] object Estimates {
     def refused(text: String, what: String) = new IllegalArgumentException(
       FailureReport.of("ESTIMATE_EXPRESSION", spec.operator, "expression" -> text, "what" -> what).layout
     )
+    val expressions = new RowExpressions(session)
+    def failed(message: String) = {
+      // A syntax error shows the text in further lines.
+      val reason = message.linesIterator.find(_.nonEmpty).getOrElse("")
+      refused(text, s"an error (${reason.stripSuffix(".")})")
+    }
     try
-      new RowExpressions(session).resolve(Seq(text), columns) match {
-        case Seq(one) if one.dataType.isInstanceOf[NumericType] => Cast(unaliased(one), DoubleType)
+      expressions.resolve(Seq(text), columns) match {
+        case Seq(one) if one.dataType.isInstanceOf[NumericType] =>
+          expressions
+            .failureOf(one, columns)
+            .foreach(problem => throw failed(String.valueOf(problem.getMessage)))
+          Cast(unaliased(one), DoubleType)
         case Seq(one) => throw refused(text, s"the type ${one.dataType.sql}")
         case several => throw refused(text, s"${several.size} columns")
       }
     catch {
       case problem: RowExpressions.Refused => throw refused(problem.text, problem.what)
-      // A syntax error shows the text in further lines.
-      case problem: AnalysisException =>
-        val reason = problem.getSimpleMessage.linesIterator.find(_.nonEmpty).getOrElse("")
-        throw refused(text, s"an error (${reason.stripSuffix(".")})")
+      case problem: AnalysisException => throw failed(problem.getSimpleMessage)
     }
   }
 

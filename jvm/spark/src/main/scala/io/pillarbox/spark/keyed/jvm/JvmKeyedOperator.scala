@@ -2,7 +2,7 @@ package io.pillarbox.spark.keyed.jvm
 
 import io.pillarbox.api.{KeyedProcessFunction, TimeDomain}
 import io.pillarbox.operator.{FunctionStates, FunctionTarget, KeyedTarget}
-import io.pillarbox.spark.keyed.{KeyedOperator, KeyedOperatorContext, KeyedOperatorFactory}
+import io.pillarbox.spark.keyed.{KeyedErrors, KeyedOperator, KeyedOperatorContext, KeyedOperatorFactory}
 import io.pillarbox.spark.state.InitialTarget
 import io.pillarbox.spark.task.UserClasses
 import org.apache.spark.sql.Row
@@ -33,13 +33,15 @@ private[pillarbox] final class JvmKeyedOperator(className: String, options: Map[
         context.timers,
         context.clock,
         new RowOutput(context),
-        new RowView(context)
+        new RowView(context),
+        if (opened.handlesTimers) None else Some(() => withoutOnTimer)
       ),
       context
     )
   }
 
-  override def timerDomains: Set[TimeDomain] = TimeDomain.values.toSet
+  override def timerDomains: Set[TimeDomain] =
+    if (opened.handlesTimers) TimeDomain.values.toSet else Set.empty
 
   override def initialTargets: Map[String, () => InitialTarget] =
     opened.initialTargets(context.spec.name, context.backend)
@@ -49,6 +51,20 @@ private[pillarbox] final class JvmKeyedOperator(className: String, options: Map[
   override def target: KeyedTarget[UnsafeRow, UnsafeRow] = rows
 
   override def close(): Unit = ()
+
+  private def withoutOnTimer: RuntimeException = {
+    val (name, parameters) =
+      (context.spec.name, "long timestamp, OnTimerContext<Row> context, Collector<Row> out")
+    KeyedErrors.named(
+      "TIMER_WITHOUT_ON_TIMER",
+      name,
+      "operator" -> name,
+      "did" -> "registered",
+      "method" -> "onTimer",
+      "instead" -> "",
+      "definition" -> s"public void onTimer($parameters)"
+    )
+  }
 
   private def openFunction(): OpenedFunction = {
     val function = new UserClasses(context.spec.operator)

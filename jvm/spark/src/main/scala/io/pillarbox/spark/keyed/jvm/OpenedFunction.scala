@@ -26,11 +26,14 @@ private final class OpenedFunction(
     }
 
   /** True if the function has timers, or state that expires by event time. After its `open`. */
-  lazy val usesEventTime: Boolean = {
-    val onTimer =
-      function.getClass.getMethods.filter(method => method.getName == "onTimer" && !method.isBridge)
-    onTimer.exists(_.getDeclaringClass != classOf[KeyedProcessFunction[Row, Row, Row]]) ||
-    states.all.values.exists(_.ttl.toScala.exists(_.timeDomain == TimeDomain.EVENT_TIME))
+  lazy val usesEventTime: Boolean =
+    handlesTimers || states.all.values.exists(_.ttl.toScala.exists(_.timeDomain == TimeDomain.EVENT_TIME))
+
+  /** True if the function's class, or one that it extends, has an `onTimer` of its own. */
+  lazy val handlesTimers: Boolean = {
+    val base = classOf[KeyedProcessFunction[Row, Row, Row]]
+    val parameters = base.getMethods.find(_.getName == "onTimer").get.getParameterTypes
+    function.getClass.getMethod("onTimer", parameters: _*).getDeclaringClass != base
   }
 
   /** Closes the function, which nobody uses any more. Not on a task's thread. */

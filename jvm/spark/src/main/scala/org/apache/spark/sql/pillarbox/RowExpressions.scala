@@ -2,8 +2,11 @@ package org.apache.spark.sql.pillarbox
 
 import java.util.Locale
 
+import scala.util.control.NonFatal
+
 import org.apache.spark.sql.catalyst.analysis.{SQLScalarFunction, UnresolvedAlias}
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
+import org.apache.spark.sql.catalyst.optimizer.{ComputeCurrentTime, ConstantFolding}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.trees.TreePattern
 import org.apache.spark.sql.types.{DateType, TimestampNTZType, TimestampType}
@@ -32,6 +35,16 @@ final class RowExpressions(session: SparkSession) {
       case problem @ (_: RowExpressions.Refused | _: AnalysisException) =>
         throw texts.iterator.flatMap(refusalOf(_, columns)).nextOption().getOrElse(problem)
     }
+
+  /**
+   * Returns the error with which Spark's optimizer would fail the query, for an expression that has a part
+   * without columns, such as 1/0, that fails.
+   */
+  def failureOf(expression: NamedExpression, columns: Seq[Attribute]): Option[Throwable] =
+    try {
+      ConstantFolding(ComputeCurrentTime(Project(Seq(expression), LocalRelation(columns))))
+      None
+    } catch { case NonFatal(problem) => Some(problem) }
 
   private def resolveTogether(texts: Seq[String], columns: Seq[Attribute]): Seq[NamedExpression] = {
     val named = texts.map(state.sqlParser.parseExpression).map {
