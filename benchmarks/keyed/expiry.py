@@ -138,11 +138,11 @@ def document(found: list[Expiry], options: argparse.Namespace) -> str:
         [head + "\n|---|--:|--:|--:|---|\n" + "\n".join(rows)],
         f"{options.batches} micro-batches of {options.keys:,} rows, each with keys of its own, "
         f"whose value state expires {options.lives} micro-batches later by event time, so that as "
-        "many keys expire in each micro-batch as come. The row form from Python, two partitions, a "
-        "snapshot after each tenth micro-batch, checkpoint on the local disk. The first "
+        "many keys expire in each micro-batch as come. The row form from Python, two partitions, each "
+        "with a snapshot after ten micro-batches, checkpoint on the local disk. The first "
         f"{2 * options.lives} micro-batches do not count. Of so few, p99 is the slowest one. "
-        "The slow micro-batches on RocksDB come behind each tenth one: they wait for the first "
-        "step of its snapshot, in which what the cache holds is written.",
+        "The slow micro-batches on RocksDB wait for the first step of a partition's snapshot, in "
+        "which what the cache holds is written, or for such a write half-way to it.",
         "python -m benchmarks.keyed.expiry --output docs/benchmarks",
     )
 

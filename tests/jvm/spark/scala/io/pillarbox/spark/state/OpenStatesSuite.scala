@@ -1,13 +1,15 @@
 package io.pillarbox.spark.state
 
+import java.io.OutputStream
 import java.util.UUID
 import java.util.concurrent.{CompletableFuture, CountDownLatch, TimeUnit}
 
-import io.pillarbox.api.StateDescriptor
+import io.pillarbox.api.{Serializers, StateDescriptor}
 import io.pillarbox.spark.LocalSpark
 import io.pillarbox.spark.checkpoint.StateVersion
 import io.pillarbox.spark.task.OperatorFigure
 import io.pillarbox.state.heap.HeapKeyedStateBackend
+import io.pillarbox.state.rocksdb.RocksDBKeyedStateBackend
 import io.pillarbox.state.{KeyGroupRange, KeyedStateBackend}
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.pillarbox.StatePartition
@@ -97,13 +99,69 @@ class OpenStatesSuite extends AnyFunSuite with LocalSpark with Eventually {
     val (_, versioned) = opened()
     def isDueAfter(bytes: Long*): Boolean = {
       bytes.foreach(versioned.committed)
-      versioned.isSnapshotDue(every = 3)
+      versioned.isSnapshotDue(every = 3, partition = 0)
     }
     assert(!isDueAfter(1, 1) && isDueAfter(1))
     versioned.snapshotTaken(bytes = 1000)
     assert(!isDueAfter(1000) && isDueAfter(64L << 20))
     versioned.snapshotTaken(bytes = 1L << 30)
     assert(!isDueAfter(500L << 20) && isDueAfter(12L << 20))
+    versioned.close()
+  }
+
+  test("first snapshots are due at other times in each partition, and each next one after as many deltas") {
+    def due(partition: Int): Seq[Int] = {
+      val (_, versioned) = opened()
+      try
+        (1 to 30).filter { _ =>
+          versioned.committed(1)
+          val isDue = versioned.isSnapshotDue(every = 10, partition)
+          if (isDue) versioned.snapshotTaken(bytes = 1)
+          isDue
+        }
+      finally versioned.close()
+    }
+    assert(due(partition = 0) == Seq(10, 20, 30))
+    val first = (0 until 20).map { partition =>
+      val versions = due(partition)
+      assert(versions.zip(versions.tail).forall { case (one, next) => next - one == 10 })
+      versions.head
+    }
+    assert(first.take(3) == Seq(10, 4, 8))
+    assert(first.toSet == (1 to 10).toSet && first.groupBy(identity).values.forall(_.size <= 3))
+  }
+
+  test("a large cache is written half-way to a snapshot, once, and its entries stay readable") {
+    val (partition, versioned) = opened()
+    val backend = versioned.state.backend.asInstanceOf[RocksDBKeyedStateBackend[UnsafeRow]]
+    val values = backend.getOrCreate(StateDescriptor.value("v", Serializers.ofBytes))
+    def written: Long = backend.store.property("rocksdb.total-sst-files-size")
+    def commit(numbers: Range, bytes: Int): Unit = {
+      versioned.state.takeOver()
+      numbers.foreach { number =>
+        backend.setCurrentKey(CheckpointPartition.row(number.toLong))
+        values.update(Array.fill(bytes)(number.toByte))
+      }
+      backend.commit(OutputStream.nullOutputStream)
+      versioned.committed(1)
+    }
+    commit(0 until 20, bytes = 1000)
+    commit(0 until 20, bytes = 1000)
+    assert(!versioned.isWriteDue(every = 4), "the cache is small")
+    commit(0 until 20, bytes = 1 << 20)
+    assert(!versioned.isWriteDue(every = 10), "it is too early")
+    assert(versioned.isWriteDue(every = 4) && written == 0)
+    StateMaintenance.writeSoon(partition)
+    StateMaintenance.awaitDone()
+    eventually(assert(written > 0))
+    assert(!versioned.isWriteDue(every = 4), "it was written")
+    versioned.state.takeOver()
+    backend.setCurrentKey(CheckpointPartition.row(7))
+    assert(values.value().sameElements(Array.fill(1 << 20)(7.toByte)))
+    versioned.snapshotTaken(1)
+    commit(0 until 1, bytes = 1)
+    commit(0 until 1, bytes = 1)
+    assert(versioned.isWriteDue(every = 4), "a snapshot was taken")
     versioned.close()
   }
 

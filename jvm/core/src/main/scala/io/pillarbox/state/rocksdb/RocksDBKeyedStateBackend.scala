@@ -131,6 +131,16 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
     writer.finish()
   }
 
+  /** The bytes in the cache over the database, as of the last commit. Any thread. */
+  def cacheUsed: Long = entries.cacheUsed
+
+  /** Writes what the cache holds to the database's files, so that less is left for the next [[checkpoint]]. */
+  def writeCache(): Unit = {
+    checkThread()
+    entries.dirty.write()
+    store.flush(waits = false)
+  }
+
   /**
    * Copies the database by hard links; a new backend can be opened on the copy without reading it.
    *

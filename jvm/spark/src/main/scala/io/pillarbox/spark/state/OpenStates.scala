@@ -75,6 +75,12 @@ private[pillarbox] final class VersionedState(
 
   /** The size of the last snapshot, 0 before the first, and of the deltas since then. */
   @volatile var snapshotBytes = 0L
+
+  /** True once a snapshot was taken of it while it is open. */
+  @volatile private var hasSnapshot = false
+
+  /** True if the cache was written since the last snapshot. */
+  @volatile private var hasWritten = false
   @volatile var logBytes = 0L
 
   /** Tells that one more delta was committed. */
@@ -84,6 +90,8 @@ private[pillarbox] final class VersionedState(
   }
 
   private[state] def snapshotTaken(bytes: Long): Unit = {
+    hasSnapshot = true
+    hasWritten = false
     deltas = 0
     logBytes = 0
     snapshotBytes = bytes
@@ -91,10 +99,23 @@ private[pillarbox] final class VersionedState(
 
   /**
    * True after `every` deltas, and once they are large: half as large as the last snapshot. Deltas take longer
-   * to read than as much of a snapshot.
+   * to read than as much of a snapshot. The first one is due sooner, and that of each partition at another
+   * time, so that no micro-batch waits for the snapshots of all.
+   *
+   * @param partition the number of its partition
    */
-  private[state] def isSnapshotDue(every: Int): Boolean =
-    deltas >= every || logBytes >= math.max(VersionedState.LargeLog, snapshotBytes / 2)
+  private[state] def isSnapshotDue(every: Int, partition: Int): Boolean =
+    isAt(if (hasSnapshot) 1.0 else VersionedState.firstPart(partition), every)
+
+  /** True once, half-way to a snapshot, if much waits in the cache: less is left for the snapshot then. */
+  private[state] def isWriteDue(every: Int): Boolean = {
+    val isDue = !hasWritten && isAt(0.5, every) && state.cacheUsed >= VersionedState.LargeCache
+    if (isDue) hasWritten = true
+    isDue
+  }
+
+  private def isAt(part: Double, every: Int): Boolean =
+    deltas >= part * every || logBytes >= part * math.max(VersionedState.LargeLog, snapshotBytes / 2)
 
   private[state] def reserve(): Boolean = inSnapshot.tryAcquire()
 
@@ -121,4 +142,10 @@ private object VersionedState {
 
   /** The least size of deltas for which a snapshot is taken sooner: about a quarter of a second of reading. */
   private final val LargeLog = 64L << 20
+
+  /** The bytes of a cache that take about a tenth of a second to be written. */
+  private final val LargeCache = 16L << 20
+
+  /** Multiples of the golden ratio are as far apart, after the point, as those of any number can be. */
+  private def firstPart(partition: Int): Double = 1 - partition * 0.6180339887498949 % 1
 }

@@ -53,6 +53,20 @@ private[pillarbox] final class PartitionState(
   def dueTimes: DueTimes =
     DueTimes(timers.nextTimestamp(TimeDomain.EVENT_TIME), timers.nextTimestamp(TimeDomain.PROCESSING_TIME))
 
+  /** The bytes in the cache over its database, as of the last commit. Any thread. */
+  def cacheUsed: Long = backend match {
+    case rocksdb: RocksDBKeyedStateBackend[_] => rocksdb.cacheUsed
+    case _ => 0L
+  }
+
+  /** Writes what the cache holds to its database. */
+  def writeCache(): Unit = backend match {
+    case rocksdb: RocksDBKeyedStateBackend[_] =>
+      if (timersInDatabase) timers.flush()
+      rocksdb.writeCache()
+    case _ => ()
+  }
+
   /** Deletes what is hidden in its database, as it is of other partitions. Any thread, while it is used. */
   def sweep(): Unit = backend match {
     case database: RocksDBKeyedStateBackend[_] => database.store.hidden.sweep()

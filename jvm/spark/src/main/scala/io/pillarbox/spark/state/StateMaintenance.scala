@@ -45,6 +45,14 @@ private[pillarbox] object StateMaintenance {
   def snapshotSoon(partition: StatePartition, settings: StateSettings): Unit =
     inBackground(s"take a snapshot of $partition")(snapshot(partition, settings))
 
+  /** Writes what the cache of idle state holds to its database. Soon, on another thread. */
+  def writeSoon(partition: StatePartition): Unit = inBackground(s"write the cache of $partition") {
+    OpenStates.whileIdle(partition) { versioned =>
+      versioned.state.takeOver()
+      versioned.state.writeCache()
+    }: Unit
+  }
+
   def unload(partition: StatePartition): Unit =
     inBackground(s"unload $partition")(OpenStates.unload(partition))
 

@@ -106,12 +106,14 @@ private[pillarbox] final class StreamStateSource(
 
   private def checkIn(): Unit = {
     // A snapshot after the first micro-batch of these partitions would take its tasks' processors.
-    val takeSnapshot =
-      versioned.isSnapshotDue(settings.snapshotEvery) && !commits.layout.beginsWith(base.number)
+    val isFirst = commits.layout.beginsWith(base.number)
+    val takeSnapshot = !isFirst && versioned.isSnapshotDue(settings.snapshotEvery, partition.partition)
+    val writeCache = !isFirst && !takeSnapshot && versioned.isWriteDue(settings.snapshotEvery)
     committed = true
     versioned.state.backend.clearCurrentKey()
     OpenStates.checkIn(partition, versioned)
     if (takeSnapshot) StateMaintenance.snapshotSoon(partition, settings)
+    if (writeCache) StateMaintenance.writeSoon(partition)
   }
 
   private def load(): VersionedState = {

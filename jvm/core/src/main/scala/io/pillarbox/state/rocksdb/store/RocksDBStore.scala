@@ -193,9 +193,13 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
     new StoreCursor(iterator, options, bound, () => guarded("scan")(iterator.status()))
   }
 
-  /** Writes all buffers to files. */
-  def flush(): Unit = guarded("flush") {
-    val options = new FlushOptions().setWaitForFlush(true)
+  /**
+   * Writes all buffers to files.
+   *
+   * @param waits true to return when they are written; else they are written in the background
+   */
+  def flush(waits: Boolean = true): Unit = guarded("flush") {
+    val options = new FlushOptions().setWaitForFlush(waits)
     try db.flush(options, families.keys.toList.asJava)
     finally options.close()
   }
