@@ -147,8 +147,9 @@ def in_process(command: list[str]) -> str:
 
     Its JVM is killed afterwards, since Spark's RocksDB can hang while the JVM ends.
     """
-    with tempfile.TemporaryFile("w+") as out:
-        process = subprocess.Popen(command, stdout=out, start_new_session=True)
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryDirectory() as local:
+        environment = {**os.environ, "SPARK_LOCAL_DIRS": local}
+        process = subprocess.Popen(command, stdout=out, start_new_session=True, env=environment)
         failed = process.wait()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -170,7 +170,14 @@ LINES = CONNECT | {
 }
 
 
+# What runs only where the command names it, with all that its target brings.
+ASKED_FOR = ("soak", "kafka", "stores", "yarn", "neighbours", "types")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    asked = config.getoption("markexpr")
+    unasked = [mark for mark in ASKED_FOR if mark not in asked]
+    deselect(config, items, lambda item: any(map(item.get_closest_marker, unasked)))
     if config.getoption("--session") == "connect":
         deselect(config, items, lambda item: not runs_on_connect(item))
     places = {module: place for place, module in enumerate(LONG)}
@@ -202,8 +209,8 @@ def cases_by_test(items: list[pytest.Item]) -> dict[tuple[str, str], list[pytest
     """The cases by day of each test that starts a job in each of them."""
     tests: dict[tuple[str, str], list[pytest.Item]] = {}
     for item in items:
-        is_left_out = item.get_closest_marker("whole") or item.get_closest_marker("soak")
-        if starts_spark(item) and item.path.stem not in CHEAP and not is_left_out:
+        is_whole = item.get_closest_marker("whole")
+        if starts_spark(item) and item.path.stem not in CHEAP and not is_whole:
             test = str(item.path), getattr(item, "originalname", item.name)
             tests.setdefault(test, []).append(item)
     return tests
