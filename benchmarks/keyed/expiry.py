@@ -138,8 +138,8 @@ def document(found: list[Expiry], options: argparse.Namespace) -> str:
         [head + "\n|---|--:|--:|--:|---|\n" + "\n".join(rows)],
         f"{options.batches} micro-batches of {options.keys:,} rows, each with keys of its own, "
         f"whose value state expires {options.lives} micro-batches later by event time, so that as "
-        "many keys expire in each micro-batch as come. The row form from Python, two partitions, each "
-        "with a snapshot after ten micro-batches, checkpoint on the local disk. The first "
+        "many keys expire in each micro-batch as come. The row form from Python, two partitions, "
+        "each with a snapshot after ten micro-batches, checkpoint on the local disk. The first "
         f"{2 * options.lives} micro-batches do not count. Of so few, p99 is the slowest one. "
         "The slow micro-batches on RocksDB wait for the first step of a partition's snapshot, in "
         "which what the cache holds is written, or for such a write half-way to it.",
