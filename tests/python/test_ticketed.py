@@ -39,8 +39,12 @@ def test_it_compares_by_value_and_can_be_pickled():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: pb.Ticketed(submit, 7), "NOT_A_FUNCTION"),
-        (lambda: pb.Ticketed(submit(type("R", (), {"id": 1})), collect), "NOT_A_FUNCTION"),
+        (lambda: pb.Ticketed(submit, 7), "TICKETED_NOT_A_FUNCTION"),
+        (
+            lambda: pb.Ticketed(pb.JvmFunction("a.B"), collect),
+            "TICKETED_NOT_A_FUNCTION.*JvmFunction",
+        ),
+        (lambda: pb.Ticketed(submit(type("R", (), {"id": 1})), collect), "TICKETED_NOT_A_FUNCTION"),
         (lambda: pb.Ticketed(submit, collect, poll="no"), "INVALID_DURATION.*poll"),
         (lambda: pb.Ticketed(submit, collect, on_pending="stay"), 'on_pending.*"wait", "leave"'),
         (lambda: pb.Ticketed(submit, collect, max_pending=0), "max_pending"),

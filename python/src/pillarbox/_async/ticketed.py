@@ -55,8 +55,8 @@ class Ticketed:
     max_pending: int = 100_000
 
     def __post_init__(self) -> None:
-        check_called(self.submit, "NOT_A_FUNCTION", "the ticket")
-        check_called(self.collect, "NOT_A_FUNCTION", "an answer, or a list of them")
+        check_called(self.submit, "TICKETED_NOT_A_FUNCTION", "the ticket")
+        check_called(self.collect, "TICKETED_NOT_A_FUNCTION", "an answer, or a list of them")
         _ = self._poll_ms
         check_choice("on_pending", self.on_pending, OnPending)
         check_count("max_pending", self.max_pending, 100_000)
