@@ -124,7 +124,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield found
 
 
-def run(form, jars, address, folder, trigger):  # type: ignore[no-untyped-def]
+def run(form, jars, address, folder, trigger, partitions):  # type: ignore[no-untyped-def]
     """Counts the rows of a key, in a query of ``form``, until the process is killed."""
     import pathlib
     import time
@@ -160,10 +160,11 @@ def run(form, jars, address, folder, trigger):  # type: ignore[no-untyped-def]
     )
     if form == "scan":
         state = {"n": ("0L", "n + 1")}
-        counted = rows.transform(pb.scan, by="key", state=state, select=["key", "n", "sent"])
+        select = ["key", "n", "sent"]
+        counted = pb.scan(rows, by="key", state=state, select=select, partitions=partitions)
     else:
         returns = "key string, n long, sent string"
-        counted = rows.transform(pb.process_keyed, Count(), by="key", returns=returns)
+        counted = pb.process_keyed(rows, Count(), by="key", returns=returns, partitions=partitions)
     query = (
         counted.selectExpr("concat_ws(',', key, n, sent) AS value")
         .writeStream.format("kafka")
@@ -181,9 +182,11 @@ def run(form, jars, address, folder, trigger):  # type: ignore[no-untyped-def]
 
 
 @contextmanager
-def running(form: str, address: str, folder: Path, trigger: str) -> Iterator[None]:
+def running(
+    form: str, address: str, folder: Path, trigger: str, partitions: int = 1
+) -> Iterator[None]:
     """The query, which at the end is killed with its JVM and workers."""
-    command = app_text(run, form, connector_jars(), address, str(folder), trigger)
+    command = app_text(run, form, connector_jars(), address, str(folder), trigger, partitions)
     log, ready = folder / "app.log", folder / "runs"
     ready.unlink(missing_ok=True)
     with log.open("a") as out:
@@ -243,20 +246,19 @@ def test_latency_at_a_thousand_rows_a_second(form: str, address: str, tmp_path: 
     assert found["counts"] == {f"k{i}": 40_000 // KEYS for i in range(KEYS)}
 
 
+@pytest.mark.parametrize("partitions", [(1, 1, 1, 1), (1, 2, 3, 1)], ids=["same", "changing"])
 def test_a_driver_that_is_killed_leaves_state_that_has_each_row_once(
-    address: str, tmp_path: Path
+    partitions: tuple[int, ...], address: str, tmp_path: Path
 ) -> None:
-    form, commits = "row-killed", tmp_path / "row-killed/commits"
+    form = f"row-killed-{max(partitions)}"
+    commits = tmp_path / form / "commits"
     topics(address, form, tmp_path)
     rows = 0
-    for kill in range(3):
-        with running(form, address, tmp_path, "5 seconds"):
+    for start, number in enumerate(partitions):
+        with running(form, address, tmp_path, "5 seconds", number):
             last = load(address, form, tmp_path, per_second=500, rows=1000, skipped=0)
             rows += 1000
             assert last["counts"] == {f"k{i}": rows // KEYS for i in range(KEYS)}
-            if kill != 1:
+            if start != 1:
                 # The second one is killed when nothing of its rows may be committed.
-                await_commit(commits, after=kill)
-    with running(form, address, tmp_path, "5 seconds"):
-        last = load(address, form, tmp_path, per_second=500, rows=1000, skipped=0)
-    assert last["counts"] == {f"k{i}": (rows + 1000) // KEYS for i in range(KEYS)}
+                await_commit(commits, after=start)
