@@ -544,6 +544,33 @@ def test_the_resource_is_closed_if_the_function_can_not_be():
     assert told == ["closed"]
 
 
+@pytest.mark.parametrize("fails", ["open", "restore"])
+def test_the_resource_is_closed_if_a_harness_can_not_be_made(fails):
+    told = []
+
+    @contextlib.contextmanager
+    def client():
+        told.append("open")
+        yield
+        told.append("closed")
+
+    class Fails(pb.AsyncKeyedProcessFunction):
+        def open(self, ctx):
+            if fails == "open":
+                raise ValueError("no")
+            self.other = ctx.value_state("other", "bigint")
+
+        async def process(self, row, ctx):
+            return None
+
+    made = harness(count)
+    made.process(("a", 1))
+    told.clear()
+    with pytest.raises((ValueError, pb.StateError)):
+        AsyncKeyedHarness.restore(made.snapshot(), Fails(), **OPTIONS, resource=client)
+    assert told == ["open", "closed"]
+
+
 def test_a_harness_can_be_used_in_a_coroutine():
     async def test():
         one = harness(count, resource=contextlib.nullcontext)

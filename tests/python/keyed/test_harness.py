@@ -437,6 +437,44 @@ def test_a_closed_harness_runs_nothing_and_shows_what_has_been():
     assert restored(one.snapshot(), None).state("n", "a") == 7
 
 
+def test_a_batch_that_has_failed_leaves_no_state_and_no_timer():
+    fired = []
+
+    def process(self, row, ctx):
+        self.n.update((self.n.value() or 0) + 1)
+        ctx.timers.register_processing_time(5)
+        if row.t < 0:
+            raise ValueError("negative")
+        return ctx.key, self.n.value()
+
+    one = harness(process, lambda self, time, ctx: fired.append((ctx.key, time)))
+    with pytest.raises(ValueError, match="negative"):
+        one.run_batch([("a", 1), ("a", -1)])
+    assert one.timers("a") == []
+    assert one.run_batch([("a", 1)]) == [Row("a", 1)]
+    assert one.advance_processing_time(5) == []
+    assert fired == [("a", 5)], "in the batch that has not failed"
+
+
+@pytest.mark.parametrize("kind", ["event_time", "processing_time"])
+def test_a_timer_that_an_earlier_function_has_left_is_not_forgotten_without_a_word(kind):
+    class WithoutTimers(pb.KeyedProcessFunction):
+        def open(self, ctx):
+            self.n = ctx.value_state("n", "bigint")
+
+        def process(self, row, ctx):
+            return None
+
+    one = harness(lambda self, row, ctx: getattr(ctx.timers, f"register_{kind}")(5))
+    one.process(("a", 1))
+    other = KeyedHarness.restore(one.snapshot(), WithoutTimers(), **OPTIONS)
+    assert other.process(("b", 1)) == []
+    advance = other.advance_watermark if kind == "event_time" else other.advance_processing_time
+    message = r"TIMER_WITHOUT_ON_TIMER.*WithoutTimers.*Write def on_timer\(self, timestamp, ctx\)"
+    with pytest.raises(pb.InvalidFunction, match=message):
+        advance(5)
+
+
 def test_an_exception_of_the_function_is_raised_as_it_is():
     problem = ValueError("mine")
 

@@ -27,3 +27,12 @@ def key_reader(columns: t.StructType, by: tuple[str, ...]) -> Any:
         return lambda row: row[positions[0]]
     make, new = row_class(by), tuple.__new__
     return lambda row: new(make, [row[position] for position in positions])
+
+
+def up_to_ms(micros: int | None) -> int:
+    """Round the time of a time-sorted row up to ms.
+
+    So a row within a millisecond comes after a timer or watermark at the start of that millisecond.
+    """
+    assert micros is not None
+    return -(-micros // 1000)

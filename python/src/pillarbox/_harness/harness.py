@@ -28,7 +28,7 @@ from .._keyed_async.permits import TaskPermits
 from .._keyed_async.runtime import AsyncKeyedRuntime
 from ..errors import ResultTypeMismatch, error, shown
 from . import snapshot as snapshots
-from .columns import columns_of, key_reader
+from .columns import columns_of, key_reader, up_to_ms
 from .loop import HarnessLoop
 from .memory import KeySpace, hashable, visible
 from .telling import telling
@@ -86,8 +86,12 @@ class Harness:
         self._loop: HarnessLoop | None = None
         self._runtime = self._made(function, calls, columns, sorted_input=self._sorted, tags=tags)
         self._runtime.context._key_names = keys
-        self._runtime.open()
         self._is_open = True
+        try:
+            self._runtime.open()
+        except BaseException:
+            self._end_calls()
+            raise
         self._space = KeySpace(self._runtime)
         self._watermark = UNKNOWN
         self._processing_time = epoch_ms(processing_time)
@@ -127,7 +131,11 @@ class Harness:
         make: Any = cls
         harness: Self = make(function, **options)
         runtime, space = harness._runtime, harness._space
-        clocks = snapshots.restore(snapshot, runtime, space, harness._processing_time)
+        try:
+            clocks = snapshots.restore(snapshot, runtime, space, harness._processing_time)
+        except BaseException:
+            harness.close()
+            raise
         harness._watermark = clocks["watermark"]
         runtime.context._first_watermark = clocks.get("first_watermark", UNKNOWN)
         harness._processing_time = clocks["processing_time"]
@@ -176,7 +184,7 @@ class Harness:
 
         As on Spark, the clock moves to ``processing_time`` before the rows, and the watermark to
         ``watermark`` between rows and timers; neither moves back. With ``time_sorted`` rows wait
-        until the watermark has reached them.
+        until the watermark has reached them. Where it raises, go on from a ``snapshot``.
         """
         with self._running():
             return self._micro_batch(rows, watermark, processing_time)
@@ -258,10 +266,13 @@ class Harness:
         try:
             self._runtime.function.close()
         finally:
-            if self._loop is not None:
-                assert isinstance(self._runtime, AsyncKeyedRuntime)
-                self._runtime.end_task()
-                self._loop.close()
+            self._end_calls()
+
+    def _end_calls(self) -> None:
+        if self._loop is not None:
+            assert isinstance(self._runtime, AsyncKeyedRuntime)
+            self._runtime.end_task()
+            self._loop.close()
 
     def _running(self) -> AbstractContextManager[None]:
         """Tell errors as Spark does. Raises ``StateError`` (HARNESS_CLOSED)."""
@@ -309,23 +320,29 @@ class Harness:
         return () if self._order is None else self._order(row), repr(tuple(row))
 
     def _run_key(self, rows: list[Any]) -> list[t.Row]:
-        self._watermark = self._runtime.context._first_watermark = UNKNOWN
+        key_index = self._space.key_index(self._key_of(rows[0]))
+        try:
+            return self._batch_of(key_index, rows)
+        finally:
+            self._runtime.timers.forget(key_index)
+            self._space.drop(key_index)
+
+    def _batch_of(self, key_index: int, rows: list[Any]) -> list[t.Row]:
+        runtime = self._runtime
+        self._watermark = runtime.context._first_watermark = UNKNOWN
         self._begin()
-        runtime, key_index = self._runtime, self._space.key_index(self._key_of(rows[0]))
         timed = [(self._time_of(row), row) for row in rows]
         order = self._order
         if order is not None:
             timed.sort(key=lambda pair: order(pair[1]))
         if self._sorted:
             timed.sort(key=lambda pair: (pair[0], self._tie(pair[1])))
-            self._run([(_up(micros), ROW, key_index, row) for micros, row in timed], UNKNOWN)
+            self._run([(up_to_ms(micros), ROW, key_index, row) for micros, row in timed], UNKNOWN)
         else:
             times = [None if micros is None else micros // 1000 for micros, _ in timed]
             runtime.run_rows([key_index] * len(timed), times, [row for _, row in timed])
         runtime.finish_keys([key_index])
-        emitted = self._emitted()
-        self._space.drop(key_index)
-        return emitted
+        return self._emitted()
 
     def _settled(self, reached: int) -> list[t.Row]:
         """Run due events, event time first, until there are none, and return the emitted rows.
@@ -357,7 +374,7 @@ class Harness:
         events: list[tuple[int, int, int, Any]] = []
         while self._waiting and self._waiting[0][0] <= watermark * 1000:
             micros, _, _, key_index, row = heapq.heappop(self._waiting)
-            events.append((_up(micros), ROW, key_index, row))
+            events.append((up_to_ms(micros), ROW, key_index, row))
         due = self._runtime.timers.due(EVENT_TIMER, watermark)
         events += [(time, EVENT_TIMER, key_index, None) for time, key_index in due]
         return sorted(events, key=lambda event: event[:2])
@@ -381,12 +398,3 @@ class Harness:
             self._sides[tag].append(row)
         runtime.context.side_rows = []
         return accepted
-
-
-def _up(micros: int | None) -> int:
-    """Round the time of a time-sorted row up to ms.
-
-    So a row within a millisecond comes after a timer or watermark at the start of that millisecond.
-    """
-    assert micros is not None
-    return -(-micros // 1000)

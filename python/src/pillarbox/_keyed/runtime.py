@@ -271,6 +271,7 @@ class KeyedRuntime:
         context.enter(key_index)
         context._event, context.timestamp, context.is_late = kind, time, False
         self._events.append(Timer(time, "event_time" if kind == EVENT_TIMER else "processing_time"))
+        self.timers.check_handled()
         self._collect(key_index, self.function.on_timer(time, context))
 
     def _collect(self, key_index: int, answer: Any) -> None:

@@ -207,9 +207,18 @@ class KeyTimers(Timers):
         """The numbers of event-time and processing-time timers fired since ``committed``."""
         return self._fired[EVENT_TIMER], self._fired[PROCESSING_TIMER]
 
-    def _register(self, kind: int, time: Any) -> None:
+    def forget(self, key_index: int) -> None:
+        """Drop the timers of a key whose run has ended."""
+        for by_key in (*self._pending.values(), *self._heaps.values()):
+            by_key.pop(key_index, None)
+
+    def check_handled(self) -> None:
+        """Raise ``InvalidFunction`` (TIMER_WITHOUT_ON_TIMER) if there is no ``on_timer``."""
         if self._refusal is not None:
             raise self._refusal()
+
+    def _register(self, kind: int, time: Any) -> None:
+        self.check_handled()
         if time.__class__ is not int or not -_LIMIT <= time < _LIMIT:
             if time is None and kind == EVENT_TIMER:
                 raise error("TIMER_WITHOUT_TIME", operator=self._at._name)

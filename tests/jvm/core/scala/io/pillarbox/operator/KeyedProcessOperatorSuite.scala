@@ -15,6 +15,7 @@ import io.pillarbox.api.{
 import io.pillarbox.operator.OneInputOperatorTestHarness.{Record, Watermark}
 import io.pillarbox.state._
 import io.pillarbox.state.heap.HeapKeyedStateBackend
+import io.pillarbox.timer.{InternalTimerServiceImpl, TimerQueues}
 import org.scalatest.funsuite.AnyFunSuite
 
 class KeyedProcessOperatorSuite extends AnyFunSuite {
@@ -61,6 +62,26 @@ class KeyedProcessOperatorSuite extends AnyFunSuite {
         trackTimerChanges = true
       )
     )
+
+  test("a timer that an earlier function has left fails a function that has no timers") {
+    val clock = new EventClock
+    val keys = new HeapKeyedStateBackend(Serializers.ofString, 4, KeyGroupRange(0, 3), clock)
+    val timers = new InternalTimerServiceImpl[String](keys, TimerQueues.Heap, false)
+    keys.setCurrentKey("a")
+    timers.register(TimeDomain.EVENT_TIME, Namespace.Void, 5L)
+    val states = new FunctionStates[String]("keyed", keys, identity)
+    val output: Output[String] = new Output[String] {
+      override def collect(value: String, timestamp: Long): Unit = fail(value)
+      override def collect[X](tag: OutputTag[X], value: X, timestamp: Long): Unit = fail(tag.toString)
+      override def fired(kind: TimeDomain): Unit = fail("nobody handles it")
+      override def emitWatermark(timestamp: Long): Unit = ()
+    }
+    val view = new PlainView[String, Event](_._1)
+    val refusal = Some(() => new IllegalStateException("without onTimer"))
+    val target = new FunctionTarget(new Counting, states, keys, timers, clock, output, view, refusal)
+    val left = timers.timersOfCurrentKey(TimeDomain.EVENT_TIME).head
+    assert(intercept[IllegalStateException](target.takeTimer(left, 5L)).getMessage == "without onTimer")
+  }
 
   test("timers and output used from another thread are errors, and change nothing") {
     val failures = scala.collection.mutable.ArrayBuffer.empty[Throwable]

@@ -11,7 +11,8 @@ import io.pillarbox.timer.{InternalTimerService, Timer}
  *
  * @param states the states that the function got when it was opened
  * @param view shows keys and rows as the function sees them
- * @param refusal makes the error for a timer that the function registers; None if it may
+ * @param refusal makes the error for a timer that the function registers, or that an earlier one has left to
+ *   it; None if it may have timers
  */
 private[pillarbox] final class FunctionTarget[K, R, FK, IN, OUT](
     function: KeyedProcessFunction[FK, IN, OUT],
@@ -48,6 +49,7 @@ private[pillarbox] final class FunctionTarget[K, R, FK, IN, OUT](
     backend.setCurrentKey(timer.key)
     timerContext.timestamp = timer.timestamp
     timerContext.timeDomain = timer.kind
+    refusal.foreach(error => throw error())
     output.fired(timer.kind)
     function.onTimer(timer.timestamp, timerContext, collector)
   }

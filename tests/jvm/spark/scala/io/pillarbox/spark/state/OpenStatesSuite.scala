@@ -101,10 +101,17 @@ class OpenStatesSuite extends AnyFunSuite with LocalSpark with Eventually {
       bytes.foreach(versioned.committed)
       versioned.isSnapshotDue(every = 3, partition = 0)
     }
+    def takeSnapshot(bytes: Long): Unit = {
+      versioned.snapshotTaken(bytes)
+      versioned.snapshotEnded()
+    }
     assert(!isDueAfter(1, 1) && isDueAfter(1))
-    versioned.snapshotTaken(bytes = 1000)
+    assert(!isDueAfter(1), "it was asked for")
+    versioned.snapshotEnded()
+    assert(isDueAfter(1), "it was not taken")
+    takeSnapshot(bytes = 1000)
     assert(!isDueAfter(1000) && isDueAfter(64L << 20))
-    versioned.snapshotTaken(bytes = 1L << 30)
+    takeSnapshot(bytes = 1L << 30)
     assert(!isDueAfter(500L << 20) && isDueAfter(12L << 20))
     versioned.close()
   }
@@ -116,7 +123,10 @@ class OpenStatesSuite extends AnyFunSuite with LocalSpark with Eventually {
         (1 to 30).filter { _ =>
           versioned.committed(1)
           val isDue = versioned.isSnapshotDue(every = 10, partition)
-          if (isDue) versioned.snapshotTaken(bytes = 1)
+          if (isDue) {
+            versioned.snapshotTaken(bytes = 1)
+            versioned.snapshotEnded()
+          }
           isDue
         }
       finally versioned.close()

@@ -79,6 +79,9 @@ private[pillarbox] final class VersionedState(
   /** True once a snapshot was taken of it while it is open. */
   @volatile private var hasSnapshot = false
 
+  /** True from a request for a snapshot until it is done with. */
+  @volatile private var isAsked = false
+
   /** True if the cache was written since the last snapshot. */
   @volatile private var hasWritten = false
   @volatile var logBytes = 0L
@@ -100,12 +103,19 @@ private[pillarbox] final class VersionedState(
   /**
    * True after `every` deltas, and once they are large: half as large as the last snapshot. Deltas take longer
    * to read than as much of a snapshot. The first one is due sooner, and that of each partition at another
-   * time, so that no micro-batch waits for the snapshots of all.
+   * time, so that no micro-batch waits for the snapshots of all. Who is told true asks for it, and calls
+   * [[snapshotEnded]] in the end; it is not true again before.
    *
    * @param partition the number of its partition
    */
-  private[state] def isSnapshotDue(every: Int, partition: Int): Boolean =
-    isAt(if (hasSnapshot) 1.0 else VersionedState.firstPart(partition), every)
+  private[state] def isSnapshotDue(every: Int, partition: Int): Boolean = {
+    val isDue = !isAsked && isAt(if (hasSnapshot) 1.0 else VersionedState.firstPart(partition), every)
+    if (isDue) isAsked = true
+    isDue
+  }
+
+  /** Tells that the snapshot was taken, or could not be. Any thread. */
+  private[state] def snapshotEnded(): Unit = isAsked = false
 
   /** True once, half-way to a snapshot, if much waits in the cache: less is left for the snapshot then. */
   private[state] def isWriteDue(every: Int): Boolean = {

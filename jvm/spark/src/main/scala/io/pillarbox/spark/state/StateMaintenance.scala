@@ -30,7 +30,7 @@ private[pillarbox] object StateMaintenance {
   /** Starts to look for state to close every `intervalMs`. Only the first call counts. */
   def start(intervalMs: Long): Unit =
     if (started.compareAndSet(false, true))
-      executor.scheduleWithFixedDelay(() => unloadInactive(), intervalMs, intervalMs, TimeUnit.MILLISECONDS)
+      executor.scheduleWithFixedDelay(() => tidy(), intervalMs, intervalMs, TimeUnit.MILLISECONDS)
 
   /** Adds `pool` to the places where state to close is looked for. */
   def watch(pool: OpenPartitions[_], intervalMs: Long): Unit = {
@@ -41,9 +41,12 @@ private[pillarbox] object StateMaintenance {
   /** Runs `action` soon, on another thread. The log calls it `what` if it fails. */
   def later(what: String)(action: => Unit): Unit = inBackground(what)(action)
 
-  /** Takes a snapshot of idle state, then deletes old files. Soon, on another thread. */
-  def snapshotSoon(partition: StatePartition, settings: StateSettings): Unit =
-    inBackground(s"take a snapshot of $partition")(snapshot(partition, settings))
+  /** Takes a snapshot of the state if it is idle, then deletes old files. Soon, on another thread. */
+  def snapshotSoon(partition: StatePartition, state: VersionedState, settings: StateSettings): Unit =
+    inBackground(s"take a snapshot of $partition") {
+      try snapshot(partition, settings)
+      finally state.snapshotEnded()
+    }
 
   /** Writes what the cache of idle state holds to its database. Soon, on another thread. */
   def writeSoon(partition: StatePartition): Unit = inBackground(s"write the cache of $partition") {
@@ -62,6 +65,11 @@ private[pillarbox] object StateMaintenance {
   /** Returns when all that was asked for before is done; tests of Scala and Python wait by it. */
   private[pillarbox] def awaitDone(): Unit =
     executor.submit((() => ()): Runnable).get(1, TimeUnit.MINUTES): Unit
+
+  private def tidy(): Unit = {
+    unloadInactive()
+    if (watched.asScala.exists(_.partitions.nonEmpty)) NativeHeap.trim()
+  }
 
   /** Closes the state of queries that have ended and of partitions that went elsewhere. */
   private[pillarbox] def unloadInactive(): Unit =

@@ -112,7 +112,7 @@ private[pillarbox] final class StreamStateSource(
     committed = true
     versioned.state.backend.clearCurrentKey()
     OpenStates.checkIn(partition, versioned)
-    if (takeSnapshot) StateMaintenance.snapshotSoon(partition, settings)
+    if (takeSnapshot) StateMaintenance.snapshotSoon(partition, versioned, settings)
     if (writeCache) StateMaintenance.writeSoon(partition)
   }
 

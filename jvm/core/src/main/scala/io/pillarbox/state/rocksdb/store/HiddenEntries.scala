@@ -24,6 +24,7 @@ private[pillarbox] final class HiddenEntries(store: RocksDBStore) extends AutoCl
   @volatile private var removed = 0L
   @volatile private var isGone = true
   @volatile private var isClosing = false
+  @volatile private var isCompacting = false
   @volatile private var failure: Throwable = _
 
   /** True if there are none. */
@@ -74,7 +75,7 @@ private[pillarbox] final class HiddenEntries(store: RocksDBStore) extends AutoCl
   /** Returns once nothing more happens in the database. */
   override def close(): Unit = {
     isClosing = true
-    if (!isGone) store.cancelCompaction()
+    if (!isGone || isCompacting) store.cancelCompaction()
     synchronized { isClosed = true }
   }
 
@@ -125,8 +126,11 @@ private[pillarbox] final class HiddenEntries(store: RocksDBStore) extends AutoCl
 
   private def compact(family: ColumnFamilyHandle): Unit = synchronized {
     if (!isClosed)
-      try store.compactIfAllowed(family)
-      catch { case NonFatal(_) if isClosing => () }
+      try {
+        isCompacting = true
+        if (!isClosing) store.compactIfAllowed(family)
+      } catch { case NonFatal(_) if isClosing => () }
+      finally isCompacting = false
   }
 }
 
