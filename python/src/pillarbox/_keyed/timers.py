@@ -209,8 +209,9 @@ class KeyTimers(Timers):
 
     def forget(self, key_index: int) -> None:
         """Drop the timers of a key whose run has ended."""
-        for by_key in (*self._pending.values(), *self._heaps.values()):
-            by_key.pop(key_index, None)
+        for kind in (EVENT_TIMER, PROCESSING_TIMER):
+            self._pending[kind].pop(key_index, None)
+            self._heaps[kind].pop(key_index, None)
 
     def check_handled(self) -> None:
         """Raise ``InvalidFunction`` (TIMER_WITHOUT_ON_TIMER) if there is no ``on_timer``."""
