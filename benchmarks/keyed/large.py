@@ -29,6 +29,7 @@ import pillarbox as pb
 from . import stream
 
 PAYLOAD = 1_000  # bytes of a value, random, so that nothing compresses
+RETAINED = 20  # micro-batches, since each keeps tables that were compacted since
 FAR_MS = 10**14  # no timer is due while this runs
 VALUES, TIMERS = "values", "timers"
 ROOT = Path(__file__).resolve().parents[2]
@@ -179,7 +180,9 @@ def run(folder: Path, size: Size) -> None:
     os.environ["MALLOC_ARENA_MAX"] = "2"
     stream.SETTINGS["spark.driver.memory"] = size.heap
     stream.SETTINGS["spark.pillarbox.state.rocksdb.memory"] = size.rocksdb
-    spark = stream.session()
+    stream.SETTINGS["spark.sql.streaming.minBatchesToRetain"] = str(RETAINED)
+    # The heap has its whole size from the start, so that what grows is something else.
+    spark = stream.session(extraJavaOptions=f"-Xms{size.heap} -XX:+AlwaysPreTouch")
     query = stream_of(spark, size).writeStream.format("noop").outputMode("update")
     running = query.option("checkpointLocation", str(folder / "checkpoint")).start()
     end, told, rows = time.monotonic() + 10 * size.seconds, -1, 0
