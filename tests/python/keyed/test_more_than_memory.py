@@ -32,7 +32,7 @@ def test_a_gigabyte_of_values_takes_little_more_memory_and_time_than_a_tenth_of_
 @pytest.mark.parametrize("what", [large.VALUES, large.TIMERS])
 def test_ten_million_keys_run_for_half_an_hour_at_a_steady_speed(what: str) -> None:
     """Ten gigabytes of values on four, or ten million timers in RocksDB."""
-    size = large.Size(what, keys=10_000_000, heap="1600m", rocksdb="1g", seconds=1_800)
+    size = large.Size(what, keys=10_000_000, heap="1g", rocksdb="1g", seconds=1_800)
     watched = large.watch(size)
     filled = watched.filled(size.keys)
     end = filled + size.seconds
