@@ -75,6 +75,7 @@ private[pillarbox] final class VersionedState(
 
   /** The size of the last snapshot, 0 before the first, and of the deltas since then. */
   @volatile var snapshotBytes = 0L
+  @volatile var logBytes = 0L
 
   /** True once a snapshot was taken of it while it is open. */
   @volatile private var hasSnapshot = false
@@ -84,7 +85,6 @@ private[pillarbox] final class VersionedState(
 
   /** True if the cache was written since the last snapshot. */
   @volatile private var hasWritten = false
-  @volatile var logBytes = 0L
 
   /** Tells that one more delta was committed. */
   private[state] def committed(bytes: Long): Unit = {
