@@ -99,7 +99,7 @@ class OpenStatesSuite extends AnyFunSuite with LocalSpark with Eventually {
     val (_, versioned) = opened()
     def isDueAfter(bytes: Long*): Boolean = {
       bytes.foreach(versioned.committed)
-      versioned.isSnapshotDue(every = 3, partition = 0)
+      versioned.askSnapshot(every = 3, partition = 0)
     }
     def takeSnapshot(bytes: Long): Unit = {
       versioned.snapshotTaken(bytes)
@@ -122,7 +122,7 @@ class OpenStatesSuite extends AnyFunSuite with LocalSpark with Eventually {
       try
         (1 to 30).filter { _ =>
           versioned.committed(1)
-          val isDue = versioned.isSnapshotDue(every = 10, partition)
+          val isDue = versioned.askSnapshot(every = 10, partition)
           if (isDue) {
             versioned.snapshotTaken(bytes = 1)
             versioned.snapshotEnded()
@@ -157,21 +157,21 @@ class OpenStatesSuite extends AnyFunSuite with LocalSpark with Eventually {
     }
     commit(0 until 20, bytes = 1000)
     commit(0 until 20, bytes = 1000)
-    assert(!versioned.isWriteDue(every = 4), "the cache is small")
+    assert(!versioned.askWrite(every = 4), "the cache is small")
     commit(0 until 20, bytes = 1 << 20)
-    assert(!versioned.isWriteDue(every = 10), "it is too early")
-    assert(versioned.isWriteDue(every = 4) && written == 0)
+    assert(!versioned.askWrite(every = 10), "it is too early")
+    assert(versioned.askWrite(every = 4) && written == 0)
     StateMaintenance.writeSoon(partition)
     StateMaintenance.awaitDone()
     eventually(assert(written > 0))
-    assert(!versioned.isWriteDue(every = 4), "it was written")
+    assert(!versioned.askWrite(every = 4), "it was written")
     versioned.state.takeOver()
     backend.setCurrentKey(CheckpointPartition.row(7))
     assert(values.value().sameElements(Array.fill(1 << 20)(7.toByte)))
     versioned.snapshotTaken(1)
     commit(0 until 1, bytes = 1)
     commit(0 until 1, bytes = 1)
-    assert(versioned.isWriteDue(every = 4), "a snapshot was taken")
+    assert(versioned.askWrite(every = 4), "a snapshot was taken")
     versioned.close()
   }
 

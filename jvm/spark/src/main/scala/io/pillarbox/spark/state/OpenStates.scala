@@ -101,14 +101,14 @@ private[pillarbox] final class VersionedState(
   }
 
   /**
-   * True after `every` deltas, and once they are large: half as large as the last snapshot. Deltas take longer
-   * to read than as much of a snapshot. The first one is due sooner, and that of each partition at another
-   * time, so that no micro-batch waits for the snapshots of all. Who is told true asks for it, and calls
-   * [[snapshotEnded]] in the end; it is not true again before.
+   * Asks for a snapshot: true after `every` deltas, and once they are large, half as large as the last
+   * snapshot, since deltas take longer to read than as much of a snapshot. The first one is due sooner, and
+   * that of each partition at another time, so that no micro-batch waits for the snapshots of all. Who is told
+   * true has it taken, and calls [[snapshotEnded]] in the end; it is not true again before.
    *
    * @param partition the number of its partition
    */
-  private[state] def isSnapshotDue(every: Int, partition: Int): Boolean = {
+  private[state] def askSnapshot(every: Int, partition: Int): Boolean = {
     val isDue = !isAsked && isAt(if (hasSnapshot) 1.0 else VersionedState.firstPart(partition), every)
     if (isDue) isAsked = true
     isDue
@@ -117,8 +117,8 @@ private[pillarbox] final class VersionedState(
   /** Tells that the snapshot was taken, or could not be. Any thread. */
   private[state] def snapshotEnded(): Unit = isAsked = false
 
-  /** True once, half-way to a snapshot, if much waits in the cache: less is left for the snapshot then. */
-  private[state] def isWriteDue(every: Int): Boolean = {
+  /** Asks once, half-way to a snapshot, for a large cache to be written: less is left for the snapshot. */
+  private[state] def askWrite(every: Int): Boolean = {
     val isDue = !hasWritten && isAt(0.5, every) && state.cacheUsed >= VersionedState.LargeCache
     if (isDue) hasWritten = true
     isDue

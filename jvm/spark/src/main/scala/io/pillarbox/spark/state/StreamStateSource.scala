@@ -107,8 +107,8 @@ private[pillarbox] final class StreamStateSource(
   private def checkIn(): Unit = {
     // A snapshot after the first micro-batch of these partitions would take its tasks' processors.
     val isFirst = commits.layout.beginsWith(base.number)
-    val takeSnapshot = !isFirst && versioned.isSnapshotDue(settings.snapshotEvery, partition.partition)
-    val writeCache = !isFirst && !takeSnapshot && versioned.isWriteDue(settings.snapshotEvery)
+    val takeSnapshot = !isFirst && versioned.askSnapshot(settings.snapshotEvery, partition.partition)
+    val writeCache = !isFirst && !takeSnapshot && versioned.askWrite(settings.snapshotEvery)
     committed = true
     versioned.state.backend.clearCurrentKey()
     OpenStates.checkIn(partition, versioned)
