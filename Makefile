@@ -100,7 +100,7 @@ docs: $(VENV)/.docs tools ## the site, in docs/_build/html; the public Java and 
 	tools/sbt spark/doc
 	rm -rf docs/_build/html/scaladoc && cp -r jvm/spark/target/scala-2.13/api docs/_build/html/scaladoc
 
-bench: $(VENV)/.bench $(JAR) ## all benchmarks; writes docs/benchmarks (an hour on 2 cores)
+bench: $(VENV)/.bench $(JAR) ## all benchmarks; writes docs/benchmarks (three hours on 2 cores)
 	tools/run_bench
 
 soak: $(VENV)/.dev $(JAR) ## long tests that `make test` leaves out (an hour and more)

@@ -66,8 +66,8 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks.keyed.repartition", description=__doc__)
     parser.add_argument("--keys", type=int, default=KEYS, help="with state")
-    parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument("--warm-up", type=int, default=3, help="rounds that don't count")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--warm-up", type=int, default=1, help="rounds that don't count")
     parser.add_argument("--backends", default="rocksdb,heap", help="by commas")
     parser.add_argument("--output", type=Path, help="folder to write keyed-repartition.md to")
     return parser.parse_args()
