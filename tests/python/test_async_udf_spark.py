@@ -239,6 +239,18 @@ def test_a_journal_keeps_answers_however_the_call_is_written(
     assert len(keys(log)) == 18
 
 
+@pytest.mark.parametrize("kind", ["map('a', 1, 'b', 2)", "array(map('a', 1))", "parse_json('1')"])
+def test_what_can_not_be_compared_names_no_call(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    async def size(x: Any) -> int:
+        return 1
+
+    sized = pb.async_udf(size, name="size", journal=tmp_path / "journal")
+    with pytest.raises(Exception, match="ARGUMENT_NOT_COMPARABLE"):
+        spark.range(1).select(sized(F.expr(kind))).collect()
+
+
 def test_a_journal_in_the_checkpoint_is_for_streams(
     spark: SparkSession, log: CallLog, tmp_path: Path
 ) -> None:

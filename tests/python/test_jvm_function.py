@@ -106,7 +106,8 @@ SOURCES = {
           @Override public void open(OpenContext context) { operator = context.operatorName(); }
 
           @Override public void processElement(Row row, Context<Row> context, Collector<Row> out) {
-            out.collect(RowFactory.create(operator));
+            String names = String.join(" ", row.schema().fieldNames());
+            out.collect(RowFactory.create(operator, names, row.getLong(0)));
           }
         }
     """,
@@ -372,13 +373,19 @@ def calls_java(spark):  # type: ignore[no-untyped-def]
         "ids of places": [ids(told_by_java), ids(told)],
         "ids of keys": [ids(told_by_java, **by_key), ids(told, **by_key)],
         "estimated": ids(told_by_java, limit=tokens, on_error="column"),
-        "name of a keyed operator": pb.process_keyed(
-            rows.limit(1),
-            pb.JvmFunction("com.acme.KeyedTold"),
-            by="id",
-            returns="operator string",
-            name="told too",
-        ).first()["operator"],
+        "told to a keyed function": [
+            list(
+                pb.process_keyed(
+                    rows.where("id = 3").selectExpr("id", "id + 1 AS a", "id + 2 AS b"),
+                    pb.JvmFunction("com.acme.KeyedTold"),
+                    by="id",
+                    inputs=inputs,
+                    returns="operator string, names string, first bigint",
+                    name="told too",
+                ).first()
+            )
+            for inputs in (None, ["b", "a"])
+        ],
         "expired": [
             list(row)
             for row in pb.process_keyed(
@@ -589,7 +596,12 @@ def test_a_call_has_the_id_that_it_has_in_python_in_every_attempt(answers: Any) 
 
 def test_a_function_is_told_its_operators_name(answers: Any) -> None:
     assert {name for _, _, name in answers["ids of places"][0]} == {"told"}
-    assert answers["name of a keyed operator"] == "told too"
+    assert {name for name, _, _ in answers["told to a keyed function"]} == {"told too"}
+
+
+def test_a_keyed_function_gets_the_columns_that_it_asks_for_in_their_order(answers: Any) -> None:
+    found = [names_and_first for _, *names_and_first in answers["told to a keyed function"]]
+    assert found == [["id a b", 3], ["b a", 5]]
 
 
 def test_failure_of_tells_how_a_call_of_java_failed(answers: Any) -> None:

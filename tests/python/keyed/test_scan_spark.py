@@ -1,5 +1,6 @@
 """``scan`` on Spark, as a Python user meets it."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,10 @@ def test_old_is_the_state_before_the_row(prices: DataFrame) -> None:
     star = pb.scan(prices, by="k", state=STEPS, select=["*", "OLD.n AS before"], order_by="v")
     assert star.columns == ["k", "v", "p", "last", "n", "before"]
     assert [row.before for row in star.collect()] == [0, 1, 2]
+    inner = ["to_json(struct(*)) AS all", "* EXCEPT (v, p)", "old.n AS before"]
+    row = pb.scan(prices, by="k", state=STEPS, select=inner, order_by="v").first()
+    assert list(row.asDict()) == ["all", "k", "last", "n", "before"]
+    assert list(json.loads(row["all"])) == ["k", "v", "p", "last", "n"]
 
 
 def test_a_column_or_a_state_hides_old(prices: DataFrame) -> None:

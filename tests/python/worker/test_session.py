@@ -173,6 +173,18 @@ def test_retry_after_for_all_needs_limits_and_no_retry(worker):
     assert (failure["retryable"], failure["delay"]) == (True, 1500)
 
 
+def test_plain_functions_have_as_many_threads_as_calls_may_be_under_way(worker):
+    STATE["meet"] = threading.Barrier(3)
+
+    def meet(row):
+        return shared("meet").wait(10)
+
+    # Each value of the key has the limit by itself, so three calls are under way.
+    worker.start(meet, limits=(pb.Limit(concurrency=1, key="x"),))
+    worker.call(1, 2, 3)
+    assert sorted(rows[0][0] for rows in worker.collect(3).values()) == [0, 1, 2]
+
+
 def test_a_refused_result_is_a_retry_until_the_last_attempt_whose_result_counts(worker):
     retry = pb.Retry(2, if_result=lambda answer: answer == 6)
     worker.start(double, retry=retry)

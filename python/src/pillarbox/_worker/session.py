@@ -104,14 +104,13 @@ class Session:
     async def _start(self, open_resource: Callable[[], Any]) -> None:
         resource, call_context = await open_resource()
         capacity: int = self._spec["capacity"]
-        limits = (limit.get("concurrency") for limit in self._spec["limits"])
         runner = TicketRunner if isinstance(self._command.function, Ticketed) else CallRunner
         self._runner = runner(
             self._command,
             resource,
             self,
             site=CallSite(self._spec["name"], self._spec["call_id_prefix"], self._spec["units"]),
-            max_threads=min([capacity, *filter(None, limits)]),
+            max_threads=capacity,
             call_context=call_context,
         )
         most_places = capacity if self._has_places else None

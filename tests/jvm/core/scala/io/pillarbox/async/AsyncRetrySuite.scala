@@ -13,7 +13,7 @@ class AsyncRetrySuite extends AnyFunSuite {
 
   test("a failed attempt is repeated after its delay, with the same element id and the next attempt number") {
     val h =
-      new AsyncHarness(asRow.copy(retry = retry(3, 10), callId = (input, id) => s"id of $input $id"))
+      new AsyncHarness(asRow.copy(retry = retry(3, 10), callId = (input, id, _) => s"id of $input $id"))
     h.process("a")
     h.fail("a")
     h.advanceTo(9)

@@ -200,7 +200,7 @@ class KeyedCallsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     val ids = mutable.Buffer.empty[String]
     val h = sharing(
       _.copy(
-        callId = (_, elementId) => s"place $elementId",
+        callId = (_, elementId, _) => s"place $elementId",
         onFailure = (call, _) => { ids += call.callId; util.List.of("failed") }
       )
     )

@@ -248,6 +248,27 @@ class TicketsSuite extends AnyFunSuite {
     assert(last.polls.isEmpty && last.calls.head.future.ticketRound == 2)
   }
 
+  test("a failed row names the call that was made last, which has an id of its own after each ticket") {
+    val journal = new Tickets
+    val h = harness(journal)(
+      _.copy(
+        retry = retry(2, 10),
+        callId = (input, _, round) => s"$input.$round",
+        onFailure = (call, _) => Seq(call.callId).asJava
+      )
+    )
+    h.process("a")
+    for (round <- 0 to 1) {
+      assert(h.future("a").callId == s"a.$round")
+      h.issue(s"t$round", "a")
+      h.advanceTo(h.time.currentProcessingTime + PollMs)
+      h.polls.last.futures.head.completeExceptionally(new Over)
+      h.runMail()
+      h.advanceTo(h.time.currentProcessingTime + 10)
+    }
+    assert(h.emitted == Seq("a=>a.1") && journal.flushed("a").round == 2)
+  }
+
   test("a row whose tickets all end with a failure is submitted as often as it may be tried") {
     val journal = new Tickets("a" -> CallTicket(null, 0, 0, 7))
     val h = harness(journal)(_.copy(retry = retry(3, 10)))
@@ -408,6 +429,7 @@ class TicketsSuite extends AnyFunSuite {
     first.answer("a")
     first.process("b")
     tick(first)
+    first.future("b").reportUsage("tokens", 50.0)
     first.issue("t", "b")
     tick(first)
     assert(first.emitted.last.startsWith("b=>failed PendingException"))
@@ -416,7 +438,7 @@ class TicketsSuite extends AnyFunSuite {
     later.polls.head.futures.head.reportUsage("tokens", 70.0)
     later.collected(later.polls.head)
     tick(later)
-    assert(ledger.spent.amounts == Seq(170.0))
+    assert(ledger.spent.amounts == Seq(220.0))
   }
 
   test("a row that an earlier run has submitted is late without an attempt of this one") {

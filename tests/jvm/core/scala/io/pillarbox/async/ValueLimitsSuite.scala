@@ -137,6 +137,18 @@ class ValueLimitsSuite extends AnyFunSuite {
     assert(started(h) == Seq("a1", "b1"))
   }
 
+  test("room that a permit leaves is told, though no call has ended") {
+    val clock = new SimulatedClock
+    val options = limited(new Gates(_ => Seq(new RateGate(1, Second, 1, clock))), capacity = 3)
+    val h = new AsyncHarness(options)
+    var taken = 0
+    while (h.operator.tryProcessElement(s"a$taken", 0)) taken += 1
+    h.operator.onCapacityAvailable(() => h.operator.tryProcessElement("b", 0): Unit)
+    clock.run(1010)
+    h.runMail()
+    assert(started(h) == Seq("a0", "a1", "b"))
+  }
+
   test("a value without calls is forgotten, however its calls end") {
     val gates = atOnce(1)
     val h = new AsyncHarness(limited(gates).copy(totalTimeoutMs = 50, retry = retry(2, 100)))

@@ -42,6 +42,22 @@ class RocksDBOrderedByteStoreSuite
           assert(contentOf(store, First, Last) == contentOf(model, First, Last))
         }
     }
+
+  test("a scan shows nothing of others, also while a sweep comes to its end") {
+    val family = database.db.columnFamily("swept")
+    def isMine(key: Array[Byte]) = key(0) % 2 == 0
+    val all = new RocksDBOrderedByteStore(database.db, family)
+    val mine = new RocksDBOrderedByteStore(database.db, family, isMine = isMine)
+    (1 to 300).foreach { _ =>
+      (0 until 20).foreach(i => all.put(Array(i.toByte)))
+      all.flush()
+      database.db.hidden.in(family, isMine, _ => 0)
+      val sweep = new Thread(() => database.db.hidden.sweep())
+      sweep.start()
+      while (!database.db.hidden.isEmpty) assert(contentOf(mine, First, Last).size == 10)
+      sweep.join()
+    }
+  }
 }
 
 object RocksDBOrderedByteStoreSuite {

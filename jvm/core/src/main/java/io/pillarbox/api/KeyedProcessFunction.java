@@ -30,7 +30,7 @@ public abstract class KeyedProcessFunction<K, IN, OUT> implements Serializable {
    */
   public void onTimer(long timestamp, OnTimerContext<K> context, Collector<OUT> out) throws Exception {}
 
-  /** Called once after the last row, also after a failure. */
+  /** Called once after the last row, also after a failure. What it throws is in the executor's log only. */
   public void close() throws Exception {}
 
   /** Tells a keyed function about its operator when it is opened, and gives it its state. */

@@ -56,6 +56,9 @@ private[async] sealed class InFlightElement[IN, OUT](
   /** How many of its tickets were given up in runs before this one. */
   var roundsBefore: Int = 0
 
+  /** How many had been given up when its last attempt began. */
+  @volatile private var calledRound = 0
+
   /** Those that it was submitted with, together, when that failed; null otherwise. */
   var submission: CallGroup[IN, OUT] = _
 
@@ -111,7 +114,7 @@ private[async] sealed class InFlightElement[IN, OUT](
   }
 
   /** Any thread. */
-  def callId: String = way.options.callId(input, elementId)
+  def callId: String = way.options.callId(input, elementId, calledRound)
 
   def elapsedMs: Long = if (hasStarted) (way.time.nanoTime - firstStartNanos) / 1000000L else 0L
 
@@ -120,6 +123,7 @@ private[async] sealed class InFlightElement[IN, OUT](
 
   def started(nanos: Long): Unit = {
     if (!hasStarted) firstStartNanos = nanos
+    calledRound = ticketRound
     attempts += 1
   }
 

@@ -98,9 +98,12 @@ private[async] final class Lane[IN, OUT](
    */
   private def onGranted(): Unit = if (ticket.compareAndSet(Granted, Idle)) {
     way.metrics.limitWait.lap()
+    val wasFull = isKeyed && turn.isFull
     if (dropGone() && gate.mayBegin && (!isCharged || ticket.isFor(line.peekFirst()))) startFirst()
     else ticket.taken().unused()
     advance()
+    // The input may wait for the room, which no call's end has made.
+    if (wasFull && !turn.isFull) way.inbox.runSoon()
   }
 
   /** Leaves the queue of the gate, and releases a permit that was granted and not used. */

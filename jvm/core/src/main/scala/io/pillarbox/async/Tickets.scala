@@ -62,10 +62,10 @@ private[async] final class Tickets[IN, OUT](way: CallWay[IN, OUT], ticketing: Ti
 
   private def waits(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
     keep(call, attempt)
-    call.carry(attempt.usage)
     // What fails from now on is counted anew, but for tickets that were given up: each was paid for.
     call.pauses = call.attempts - (call.ticketRound - call.roundsBefore)
     if (ticketing.waits) {
+      call.carry(attempt.usage)
       way.giveBack(call, this)
       call.current = null
       way.deadlines.waits(call)

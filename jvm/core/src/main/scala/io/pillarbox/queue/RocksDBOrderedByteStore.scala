@@ -36,8 +36,9 @@ private[pillarbox] final class RocksDBOrderedByteStore(
 
   override def scan(from: Array[Byte], until: Array[Byte]): OrderedByteCursor = {
     entries.write(from, until)
-    val found = database.cursor(family, from, until)
+    // Asked before the cursor is made: what the cursor sees may leave the database meanwhile.
     val shows = if (database.hidden.isEmpty) null else isMine
+    val found = database.cursor(family, from, until)
     new OrderedByteCursor {
       override def advance(): Boolean = {
         var more = found.advance()

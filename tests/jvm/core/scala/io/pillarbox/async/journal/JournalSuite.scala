@@ -350,6 +350,18 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
     assert(files.contents.isEmpty)
   }
 
+  test("a full segment whose answers are safe fails nobody when it can't be closed") {
+    val files = memory()
+    val f = new Fixture(files, JournalLimits(segmentBytes = 100))
+    val process = f.process()
+    val held = f.hold(process)
+    files.onClose = () => throw new IOException("the lease is gone")
+    (1 to 3).foreach(n => put(held, n, "x" * 200))
+    files.onClose = () => ()
+    held.close()
+    (1 to 3).foreach(n => assert(found(f.hold(f.process()), n).contains("x" * 200)))
+  }
+
   test("a segment that is being written is read on where a list tells the length of its beginning") {
     val files = memory()
     val f = new Fixture(files)

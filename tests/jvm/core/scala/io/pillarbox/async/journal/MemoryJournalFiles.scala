@@ -100,9 +100,9 @@ final class MemoryJournalFiles(persists: Boolean) extends JournalFiles {
 
       override def sync(): Unit = ()
 
-      override def close(): Unit = if (!persists) {
+      override def close(): Unit = {
         onClose()
-        show()
+        if (!persists) show()
       }
     }
   }

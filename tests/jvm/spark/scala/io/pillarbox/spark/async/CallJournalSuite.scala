@@ -14,10 +14,13 @@ import org.apache.spark.sql.catalyst.util.GenericArrayData
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.unsafe.types.UTF8String
+import org.scalatest.concurrent.Eventually
 import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.time.{Seconds, Span}
 
 /** Answers that are kept: which calls are made, and what names them. */
-class CallJournalSuite extends AnyFunSuite with LocalSpark {
+class CallJournalSuite extends AnyFunSuite with LocalSpark with Eventually {
+  override implicit val patienceConfig: PatienceConfig = PatienceConfig(Span(20, Seconds))
 
   private def withFolder(scheme: String)(test: (Path, String) => Unit): Unit = {
     val conf = spark.sparkContext.hadoopConfiguration
@@ -48,6 +51,14 @@ class CallJournalSuite extends AnyFunSuite with LocalSpark {
         assert(Files.list(folder.resolve("answers")).count() > 0)
       }
     }
+
+  test("a task whose function can't be made holds no journal afterwards") {
+    withFolder("") { (_, journal) =>
+      val failed = intercept[Exception](calls(ids(0, 2), classOf[String], journal)().collect())
+      assert(failed.getMessage.contains("JVM_CLASS_UNSUITABLE"))
+      eventually(assert(HeldFolder.journals.heldCount == 0))
+    }
+  }
 
   test("another process finds what is on the file system") {
     for (scheme <- Seq("", "flaky:", "store:")) withFolder(scheme) { (folder, journal) =>

@@ -40,6 +40,22 @@ class ServiceOverloadSuite extends AnyFunSuite {
       .foreach(error => assert(pause(error) == Overload.No))
   }
 
+  test("an exception of which a method names a class that is not there says nothing") {
+    val hidden = classOf[Response].getName
+    val loader = new ClassLoader(getClass.getClassLoader) {
+      override def loadClass(name: String, resolve: Boolean): Class[_] =
+        if (name == hidden) throw new ClassNotFoundException(name)
+        else if (name == classOf[WithResponse].getName) {
+          val code = getResourceAsStream(name.replace('.', '/') + ".class").readAllBytes()
+          Option(findLoadedClass(name)).getOrElse(defineClass(name, code, 0, code.length))
+        } else super.loadClass(name, resolve)
+    }
+    val made = loader.loadClass(classOf[WithResponse].getName).getConstructor(classOf[Int])
+    val error = made.newInstance(Int.box(429)).asInstanceOf[Exception]
+    intercept[NoClassDefFoundError](error.getClass.getMethod("status"))
+    assert(pause(error) == Overload.No && !ServiceOverload.isRateLimit(error))
+  }
+
   test("of Python's exceptions the worker says so") {
     assert(pause(new PythonCallException("HTTPError", "", "", retryable = false, isOverload = true)) == 0)
     assert(pause(new PythonCallException("HTTPError", "503", "", retryable = true)) == Overload.No)

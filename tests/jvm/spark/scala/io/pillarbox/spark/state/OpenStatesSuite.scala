@@ -12,7 +12,7 @@ import io.pillarbox.state.heap.HeapKeyedStateBackend
 import io.pillarbox.state.rocksdb.RocksDBKeyedStateBackend
 import io.pillarbox.state.{KeyGroupRange, KeyedStateBackend}
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.pillarbox.StatePartition
+import org.apache.spark.sql.pillarbox.{LocalFolders, StatePartition}
 import org.apache.spark.sql.types.StructType
 import org.scalatest.concurrent.Eventually
 import org.scalatest.funsuite.AnyFunSuite
@@ -24,9 +24,9 @@ class OpenStatesSuite extends AnyFunSuite with LocalSpark with Eventually {
   private val schema = StructType.fromDDL("x bigint")
   private val first = StateVersion(1, Some("first"))
 
-  private def opened(): (StatePartition, VersionedState) = {
+  private def opened(number: Int = 0): (StatePartition, VersionedState) = {
     spark.sparkContext // the database's folder belongs to a running Spark
-    val partition = StatePartition("none", 0, 0, UUID.randomUUID())
+    val partition = StatePartition("none", 0, number, UUID.randomUUID())
     val state: PartitionState = StateBackends.forStream(CheckpointPartition.RocksDB, schema, 16L << 20)
     val versioned = new VersionedState(state, first, 0)
     OpenStates.checkIn(partition, versioned)
@@ -179,6 +179,43 @@ class OpenStatesSuite extends AnyFunSuite with LocalSpark with Eventually {
     val (partition, versioned) = opened()
     assert(OpenStates.checkOut(partition, first).contains(versioned))
     assert(!OpenStates.whileIdle(partition)(_ => fail("it is in use")))
+    versioned.close()
+  }
+
+  test("what an earlier run has left of a partition is closed, and no other state") {
+    val Seq(earlier, running, other) = Seq(0, 0, 1).map(opened(_)._1)
+    OpenStates.unloadEarlier(running)
+    assert(Seq(earlier, running, other).filter(OpenStates.partitions.contains) == Seq(running, other))
+    OpenStates.unloadEarlier(earlier)
+    OpenStates.unload(other)
+    assert(!OpenStates.partitions.contains(running) && !OpenStates.partitions.contains(other))
+  }
+
+  test("a function that can't be closed does not fail the task that needs other state") {
+    val (partition, versioned) = opened()
+    versioned.state.kept = () => throw new IllegalStateException("no connection")
+    assert(OpenStates.checkOut(partition, StateVersion(1, Some("second"))).isEmpty)
+    val (_, another) = opened()
+    another.state.kept = () => throw new NoClassDefFoundError("com/acme/Gone")
+    another.close()
+  }
+
+  test("an error in the background does not end what is done there") {
+    val (partition, versioned) = opened()
+    val (_, other) = opened()
+    versioned.state.kept = () => throw new OutOfMemoryError("as a test")
+    StateMaintenance.unload(partition)
+    StateMaintenance.close(other)
+    StateMaintenance.awaitDone()
+    assert(!OpenStates.partitions.contains(partition))
+    StateMaintenance.unloadInactive()
+  }
+
+  test("a snapshot is taken on the disk of the database, where files can be linked") {
+    val (_, versioned) = opened()
+    val folder = LocalFolders.beside(versioned.state.directory, "snapshot")
+    try assert(folder.path.getParent == versioned.state.directory.getParent)
+    finally folder.close()
     versioned.close()
   }
 

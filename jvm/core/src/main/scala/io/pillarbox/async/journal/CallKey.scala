@@ -10,6 +10,9 @@ private[pillarbox] final class CallKey(val high: Long, val low: Long, val values
   /** The key under which the answer of this call to one operator is found. */
   def of(operator: JournalOperator): CallKey = CallKey(high ^ operator.high, low ^ operator.low)
 
+  /** The key of what is submitted after so many tickets for it were given up; each has one of its own. */
+  def ofRound(round: Int): CallKey = if (round == 0) this else CallKey(high, low + round, values)
+
   override def equals(other: Any): Boolean = other match {
     case key: CallKey => high == key.high && low == key.low
     case _ => false

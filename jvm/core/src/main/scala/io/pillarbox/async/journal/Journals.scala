@@ -52,6 +52,9 @@ private[pillarbox] final class Journals(
   /** The number of journals whose indexes are held. */
   def openCount: Int = synchronized(open.size)
 
+  /** The number of those of them that tasks have. */
+  def heldCount: Int = synchronized(open.values.count(_.holders > 0))
+
   private def take(path: String, ttlMs: Long, files: => JournalFiles): Shared = synchronized {
     def made = new Shared(new Journal(files, limits, new RecordAge(ttlMs, timeMs), nanoTime, scratch))
     val shared = open.getOrElseUpdate((path, ttlMs), made)

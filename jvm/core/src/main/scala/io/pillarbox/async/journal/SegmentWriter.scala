@@ -83,7 +83,7 @@ private[journal] final class SegmentWriter(
     if (!isWrittenOrFailed(records)) while (!isWritten(records)) {}
     val segment = current
     if (segment.persists) segment.tell() else rollLater(segment)
-    if (segment.size >= limits.segmentBytes) roll()
+    if (segment.size >= limits.segmentBytes) leave()
     if (segment.persists) null else segment
   }
 
@@ -125,7 +125,7 @@ private[journal] final class SegmentWriter(
 
   /** Leaves the segment; whether it can be closed does not matter where its records are safe. */
   private def leave(): Unit =
-    if (current.persists) abandon(new IOException("The segment is old")) else roll()
+    if (current.persists) abandon(new IOException("The segment is full, or old")) else roll()
 
   private def rollLater(segment: Segment): Unit = if (!segment.willRoll) {
     segment.willRoll = true

@@ -122,9 +122,9 @@ private[pillarbox] final case class AsyncIOTaskSpec(
   def callNames(): Option[InternalRow => CallKey] = Option.when(spec.isNamed)(callKeys())
 
   /** The text that `pb.call_id()` gives to a function in Python. Any thread. */
-  private def callIds(): (InternalRow, Long) => String = callNames() match {
-    case Some(nameOf) => (row, _) => nameOf.synchronized(nameOf(row)).toString
-    case None => (_, elementId) => s"${site.scope}-$elementId"
+  private def callIds(): (InternalRow, Long, Int) => String = callNames() match {
+    case Some(nameOf) => (row, _, round) => nameOf.synchronized(nameOf(row)).ofRound(round).toString
+    case None => (_, elementId, _) => s"${site.scope}-$elementId"
   }
 
   /** Returns a function that gives a row's key as bytes, equal where keys are. Single-threaded. */

@@ -33,7 +33,11 @@ private[async] object ServiceOverload extends Overload {
 
   private def hasStatus(error: Throwable): Boolean =
     try statusOf(error).orElse(first(error, Responses).flatMap(statusOf)).exists(Overloaded)
-    catch { case NonFatal(_) => false }
+    catch {
+      case NonFatal(_) => false
+      // Looking for a method loads the classes that others name.
+      case _: LinkageError => false
+    }
 
   private def statusOf(found: AnyRef): Option[Int] = first(found, Statuses).flatMap(numberOf)
 

@@ -13,24 +13,43 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 /** The calls of one task, made by a Python worker, one by one or in groups, or by a class of the JVM. */
 private sealed abstract class TaskCalls(task: AsyncIOTaskSpec) {
 
+  /** Its parts, the last one first. */
+  private var opened = List.empty[AutoCloseable]
+
+  /** Opens a part, which is closed with the others. */
+  protected final def opening[T <: AutoCloseable](part: => T): T = {
+    val made = orClosed(part)
+    opened ::= made
+    made
+  }
+
+  /** Makes what needs no closing; closes what is open if that fails. */
+  protected final def orClosed[T](part: => T): T =
+    try part
+    catch {
+      case problem: Throwable =>
+        close()
+        throw problem
+    }
+
   def function: AsyncFunction[InternalRow, InternalRow]
 
   /** The limits that a call passes before it starts. */
   def held: HeldGate
 
   /** The answers that need no call. */
-  val answers: Option[TaskJournal] = task.site.journal.map(new TaskJournal(task, _))
+  val answers: Option[TaskJournal] = task.site.journal.map(folder => opening(new TaskJournal(task, folder)))
 
   /** The tickets of calls that are answered later. */
   val tickets: Option[TaskTickets] = for {
     _ <- task.spec.ticketed
     folder <- task.site.journal
-  } yield new TaskTickets(task, folder)
+  } yield opening(new TaskTickets(task, folder))
 
   private val heldBudget: Option[HeldBudget] = for {
     budget <- task.spec.budget
     key <- task.site.budgetKey
-  } yield BudgetLedgers.ofProcess.hold(key, budget.terms)
+  } yield opening(BudgetLedgers.ofProcess.hold(key, budget.terms))
 
   /** The budget that its calls are counted in. */
   final def budget: Option[BudgetPart] = heldBudget.map(_.part)
@@ -45,13 +64,13 @@ private sealed abstract class TaskCalls(task: AsyncIOTaskSpec) {
   def abort(): Unit
 
   /** Closes the limit, the budget and the journal. After the operator was closed. */
-  def close(): Unit =
-    try held.close()
-    finally
-      try heldBudget.foreach(_.close())
-      finally
-        try tickets.foreach(_.close())
-        finally answers.foreach(_.close())
+  def close(): Unit = opened match {
+    case last :: others =>
+      opened = others
+      try last.close()
+      finally close()
+    case Nil => ()
+  }
 }
 
 private object TaskCalls {
@@ -65,17 +84,19 @@ private object TaskCalls {
 
   private final class JvmCalls(task: AsyncIOTaskSpec, className: String, options: Map[String, String])
       extends TaskCalls(task) {
-    override val function: RowAsyncFunction = new RowAsyncFunction(
-      task.spec.operator,
-      new UserClasses(task.spec.operator)
-        .instantiate(className, options, classOf[AsyncFunction[Row, Row]]),
-      task.text,
-      task.inputSchema,
-      task.spec.returns,
-      task.columns.answers,
-      task.inputView()
-    )
-    override val held: HeldGate = ExecutorGates.ofProcess.hold(task)
+    override val held: HeldGate = opening(ExecutorGates.ofProcess.hold(task))
+    override val function: RowAsyncFunction = orClosed {
+      new RowAsyncFunction(
+        task.spec.operator,
+        new UserClasses(task.spec.operator)
+          .instantiate(className, options, classOf[AsyncFunction[Row, Row]]),
+        task.text,
+        task.inputSchema,
+        task.spec.returns,
+        task.columns.answers,
+        task.inputView()
+      )
+    }
     override def connect(operator: AsyncWaitOperator[InternalRow, InternalRow]): Unit = ()
     override def abort(): Unit = ()
   }
@@ -86,8 +107,8 @@ private object TaskCalls {
       context: TaskContext,
       fatal: Throwable => Unit
   ) extends TaskCalls(task) {
-    private val settings = task.channelSettings(python, context)
-    override val held: HeldGate = ExecutorGates.ofProcess.hold(task)
+    private val settings = orClosed(task.channelSettings(python, context))
+    override val held: HeldGate = opening(ExecutorGates.ofProcess.hold(task))
     private val noMatch = new GenericInternalRow(task.columns.answers.length)
 
     override val function: PythonAsyncFunction =
@@ -98,7 +119,7 @@ private object TaskCalls {
         task.lookAhead > 0,
         task.spec.units
       )
-    private val channel = new PythonChannel(settings, context, function)
+    private val channel = orClosed(new PythonChannel(settings, context, function))
 
     override def connect(operator: AsyncWaitOperator[InternalRow, InternalRow]): Unit =
       function.connect(channel, operator.completionBatch())

@@ -78,10 +78,10 @@ private[async] final class HeldFolder(
     }
 }
 
-private object HeldFolder {
+private[async] object HeldFolder {
 
   /** The journals of this process. */
-  private val journals =
+  val journals =
     new Journals(
       () => System.nanoTime(),
       () => System.currentTimeMillis(),

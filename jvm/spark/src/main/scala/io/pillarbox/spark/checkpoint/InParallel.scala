@@ -1,6 +1,6 @@
 package io.pillarbox.spark.checkpoint
 
-import java.util.concurrent.{Callable, ExecutionException, Executors}
+import java.util.concurrent.{Callable, ExecutionException, ExecutorService, Executors, TimeUnit}
 
 import scala.jdk.CollectionConverters._
 
@@ -20,6 +20,18 @@ private[pillarbox] object InParallel {
         .map(_.get())
         .toIndexedSeq
     catch { case failed: ExecutionException => throw failed.getCause }
-    finally threads.shutdownNow(): Unit
+    finally {
+      threads.shutdownNow()
+      awaitEnd(threads)
+    }
+  }
+
+  /** Waits also if the task is killed, which deletes afterwards what the threads write to. */
+  private def awaitEnd(threads: ExecutorService): Unit = {
+    var isInterrupted = false
+    while (!threads.isTerminated)
+      try threads.awaitTermination(1, TimeUnit.MINUTES): Unit
+      catch { case _: InterruptedException => isInterrupted = true }
+    if (isInterrupted) Thread.currentThread.interrupt()
   }
 }

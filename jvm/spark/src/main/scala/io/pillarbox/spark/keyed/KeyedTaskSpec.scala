@@ -57,6 +57,10 @@ private[pillarbox] final case class KeyedTaskSpec(
   /** True if event-time timers can fire. */
   def hasEventTime: Boolean = isBatch || hasWatermark
 
+  /** The ordinals of the columns that the function gets, in its order; the mark of late rows is none of them. */
+  def functionColumns: Seq[Int] =
+    if (spec.inputs.isEmpty) columns.indices else spec.inputs.map(inputSchema.fieldIndex)
+
   /** The columns of the rows that the operator gets. */
   def input: Seq[Attribute] = columns ++ lateMark
 

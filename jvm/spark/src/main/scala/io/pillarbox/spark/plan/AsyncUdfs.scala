@@ -1,13 +1,15 @@
 package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec, OnError}
-import io.pillarbox.spark.base.SpecJson
+import io.pillarbox.spark.base.{FailureReport, SpecJson}
+import io.pillarbox.spark.task.ReportedException
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreePattern.EVAL_PYTHON_UDF
 import org.apache.spark.sql.catalyst.util.toPrettySQL
-import org.apache.spark.sql.pillarbox.UserFunction
+import org.apache.spark.sql.pillarbox.{SparkAdapter, UserFunction}
+import org.apache.spark.sql.types.{MapType, VariantType}
 
 /**
  * Plans the calls of `pb.async_udf` as [[AsyncIO]] nodes.
@@ -129,7 +131,19 @@ private final class UdfCall(udf: PythonUDF, declared: AsyncIOSpec, below: Logica
   }
 
   private def keys(inputs: Seq[NamedExpression]): Seq[Attribute] =
-    if (spec.isKeyed) inputs.map(_.toAttribute) else Nil
+    if (spec.isKeyed) inputs.map(input => comparable(input.toAttribute)) else Nil
+
+  private def comparable(argument: Attribute): Attribute = {
+    val isOdd = SparkAdapter.contains(argument.dataType) {
+      case _: MapType | VariantType => true
+      case _ => false
+    }
+    if (!isOdd) argument
+    else {
+      val told = Seq("argument" -> argument.name, "data_type" -> argument.dataType.sql)
+      throw new ReportedException(FailureReport.of("ARGUMENT_NOT_COMPARABLE", spec.operator, told: _*))
+    }
+  }
 
   private def value(results: Seq[Attribute]): Expression =
     if (spec.onError == OnError.Column)

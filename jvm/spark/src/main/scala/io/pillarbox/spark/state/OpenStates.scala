@@ -39,6 +39,10 @@ private[pillarbox] object OpenStates extends OpenPartitions[VersionedState] {
 
   override protected def discard(state: VersionedState): Unit = state.close()
 
+  /** Closes what an earlier run of the query has left open of a partition: memory may not hold both. */
+  def unloadEarlier(partition: StatePartition): Unit =
+    partitions.filter(_.isOfOtherRun(partition)).foreach(unload)
+
   /** Sweeps the state of a partition, which a task may check out meanwhile. */
   private[state] def sweep(partition: StatePartition): Unit =
     Option(idle.get(partition)).foreach(_.state.sweep())

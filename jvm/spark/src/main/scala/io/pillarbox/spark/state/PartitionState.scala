@@ -1,5 +1,9 @@
 package io.pillarbox.spark.state
 
+import java.nio.file.Path
+
+import scala.util.control.NonFatal
+
 import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.EventClock
 import io.pillarbox.spark.checkpoint.DueTimes
@@ -7,6 +11,7 @@ import io.pillarbox.state.rocksdb.RocksDBKeyedStateBackend
 import io.pillarbox.state.{KeyedStateBackend, StateClock}
 import io.pillarbox.timer._
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.slf4j.LoggerFactory
 
 /**
  * The state and timers of one partition, with their clocks. It stays open in the executor between
@@ -47,6 +52,12 @@ private[pillarbox] final class PartitionState(
     case _ => false
   }
 
+  /** The folder of its database, or null. */
+  def directory: Path = backend match {
+    case rocksdb: RocksDBKeyedStateBackend[_] => rocksdb.store.directory
+    case _ => null
+  }
+
   /** Makes the calling thread the owner. */
   def takeOver(): Unit = backend.takeOwnership()
 
@@ -73,11 +84,22 @@ private[pillarbox] final class PartitionState(
     case _ => ()
   }
 
+  /** The rows are done, and the task that closes it may be another query's: what it throws fails nobody. */
+  private def closeKept(): Unit =
+    try kept.close()
+    catch {
+      case e @ (NonFatal(_) | _: LinkageError) => PartitionState.log.warn("Could not close a function", e)
+    }
+
   override def close(): Unit =
-    try if (kept != null) kept.close()
+    try if (kept != null) closeKept()
     finally
       try timers.close()
       finally
         try backend.close()
         finally release()
+}
+
+private object PartitionState {
+  private val log = LoggerFactory.getLogger(classOf[PartitionState])
 }

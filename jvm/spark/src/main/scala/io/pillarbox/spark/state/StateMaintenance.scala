@@ -4,10 +4,9 @@ import java.util.concurrent.atomic.AtomicBoolean
 import java.util.concurrent.{CopyOnWriteArraySet, Executors, ThreadFactory, TimeUnit}
 
 import scala.jdk.CollectionConverters._
-import scala.util.control.NonFatal
 
 import io.pillarbox.spark.checkpoint._
-import org.apache.spark.sql.pillarbox.{LocalFolders, StatePartition}
+import org.apache.spark.sql.pillarbox.{LocalFolder, LocalFolders, StatePartition}
 import org.slf4j.LoggerFactory
 
 /**
@@ -30,7 +29,12 @@ private[pillarbox] object StateMaintenance {
   /** Starts to look for state to close every `intervalMs`. Only the first call counts. */
   def start(intervalMs: Long): Unit =
     if (started.compareAndSet(false, true))
-      executor.scheduleWithFixedDelay(() => tidy(), intervalMs, intervalMs, TimeUnit.MILLISECONDS)
+      executor.scheduleWithFixedDelay(
+        () => logging("look for state to close")(tidy()),
+        intervalMs,
+        intervalMs,
+        TimeUnit.MILLISECONDS
+      )
 
   /** Adds `pool` to the places where state to close is looked for. */
   def watch(pool: OpenPartitions[_], intervalMs: Long): Unit = {
@@ -76,9 +80,9 @@ private[pillarbox] object StateMaintenance {
     for {
       pool <- watched.asScala
       partition <- pool.partitions
+    } logging(s"unload $partition") {
+      if (partition.isActive) pool.keep(partition) else pool.unload(partition)
     }
-      try if (partition.isActive) pool.keep(partition) else pool.unload(partition)
-      catch { case NonFatal(e) => log.warn(s"Could not unload $partition", e) }
 
   /**
    * State is reserved only while it is copied to the local disk; the upload comes after. The next micro-batch
@@ -86,11 +90,12 @@ private[pillarbox] object StateMaintenance {
    */
   private def snapshot(partition: StatePartition, settings: StateSettings): Unit = {
     OpenStates.sweep(partition)
-    val local = LocalFolders.create("snapshot")
+    var local: LocalFolder = null
     try {
       var taken = Option.empty[(VersionedState, SnapshotWriter)]
       OpenStates.whileIdle(partition) { versioned =>
         versioned.state.takeOver()
+        local = LocalFolders.beside(versioned.state.directory, "snapshot")
         val writer = SnapshotWriter.take(versioned, local.path)
         taken = Some(versioned -> writer)
         versioned.snapshotTaken(writer.bytes)
@@ -99,7 +104,7 @@ private[pillarbox] object StateMaintenance {
         versioned.tables = upload(partition, settings, writer)
         if (versioned.state.hasOutgrown) OpenStates.unload(partition)
       }
-    } finally local.close()
+    } finally if (local != null) local.close()
   }
 
   private def upload(
@@ -116,8 +121,11 @@ private[pillarbox] object StateMaintenance {
     shared
   }
 
-  private def inBackground(what: String)(action: => Unit): Unit = executor.execute { () =>
+  private def inBackground(what: String)(action: => Unit): Unit =
+    executor.execute(() => logging(what)(action))
+
+  /** Errors too, as of a class that is not there any more: the thread has work of all queries. */
+  private def logging(what: String)(action: => Unit): Unit =
     try action
-    catch { case NonFatal(e) => log.warn(s"Could not $what", e) }
-  }
+    catch { case e: Throwable => log.warn(s"Could not $what", e) }
 }

@@ -117,6 +117,7 @@ private[pillarbox] final class StreamStateSource(
   }
 
   private def load(): VersionedState = {
+    OpenStates.unloadEarlier(partition)
     val clockBehind = math.max(0L, System.currentTimeMillis - task.batchTime)
     val memory = settings.rocksDBMemory.getOrElse(RocksDBMemory.default)
     def make(from: Option[LocalDatabase]) =

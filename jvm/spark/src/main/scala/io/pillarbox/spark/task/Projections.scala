@@ -2,6 +2,8 @@ package io.pillarbox.spark.task
 
 import java.util
 
+import scala.ref.SoftReference
+
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, UnsafeProjection}
 import org.apache.spark.sql.types.StructType
 
@@ -46,14 +48,20 @@ private object Projections {
 
   final case class Key(run: String, expressions: Seq[Expression])
 
-  private val idle = new util.LinkedHashMap[Key, util.ArrayDeque[UnsafeProjection]](Most, 0.75f, true) {
-    override def removeEldestEntry(eldest: util.Map.Entry[Key, util.ArrayDeque[UnsafeProjection]]): Boolean =
-      size > Most
+  /** Each has a buffer of twice its largest row, which goes where memory is short. */
+  private type Idle = util.ArrayDeque[SoftReference[UnsafeProjection]]
+
+  private val idle = new util.LinkedHashMap[Key, Idle](Most, 0.75f, true) {
+    override def removeEldestEntry(eldest: util.Map.Entry[Key, Idle]): Boolean = size > Most
   }
 
-  private def take(key: Key): Option[UnsafeProjection] =
-    synchronized(Option(idle.get(key)).flatMap(those => Option(those.poll())))
+  private def take(key: Key): Option[UnsafeProjection] = synchronized {
+    Option(idle.get(key)).flatMap(those =>
+      Iterator.continually(those.poll()).takeWhile(_ != null).flatMap(_.get).nextOption()
+    )
+  }
 
-  private def add(key: Key, projection: UnsafeProjection): Unit =
-    synchronized(idle.computeIfAbsent(key, _ => new util.ArrayDeque).push(projection))
+  private def add(key: Key, projection: UnsafeProjection): Unit = synchronized {
+    idle.computeIfAbsent(key, _ => new util.ArrayDeque).push(new SoftReference(projection))
+  }
 }

@@ -52,6 +52,8 @@ private[carry] final class CarryIterator(
   private val outputRows = task.metrics("numOutputRows")
   private var started = false
   private var ended = false
+
+  /** Set once, under `handover`: the slot is not this task's to close any more, or is closed. */
   private var committed = false
   private var results: SlotStore.Results = SlotStore.Results.of(Nil)
 
@@ -59,6 +61,7 @@ private[carry] final class CarryIterator(
   private var known: Option[Known] = None
   @volatile private var slot: CarrySlot = _
   @volatile private var aborted = false
+  private val handover = new Object
 
   // Also for who takes no row at all.
   RunToEnd.of(context)(runToEnd()) {
@@ -101,8 +104,9 @@ private[carry] final class CarryIterator(
    * nothing in flight, whose worker has died, is made anew.
    */
   private def takeSlot(): Unit = OpenSlots.checkOut(partition).foreach { open =>
-    if (open.slot.failed != null) { if (!open.hasNothing) throw open.slot.failed }
-    else if (base.isMetBy(open.version)) slot = open.slot
+    if (open.slot.failed != null) {
+      if (!open.hasNothing && base.isMetBy(open.version)) throw open.slot.failed
+    } else if (base.isMetBy(open.version)) slot = open.slot
     else if (open.version.number == base.number + 1 && base.isMetBy(open.base)) {
       OpenSlots.checkIn(partition, open)
       known = Some(Known(open.version.id, open.report, isOpen = true))
@@ -116,7 +120,6 @@ private[carry] final class CarryIterator(
       case Some(there) => take(there)
       case None => run()
     }
-    committed = true
   }
 
   /**
@@ -127,6 +130,7 @@ private[carry] final class CarryIterator(
     if (isAgain) while (input.hasNext) input.next()
     closeSlot()
     tellDriver(next(there.id), there.report)
+    commits(): Unit
     if (!there.isOpen && there.report.inFlight > 0) driver.wake(base.number + 1)
   }
 
@@ -152,8 +156,14 @@ private[carry] final class CarryIterator(
       slot.publish(task.metrics)
       task.metrics(CarryMetrics.ConcurrencyNow) += slot.limitShare
     }
-    if (slot != null)
+    if (commits() && slot != null)
       OpenSlots.checkIn(partition, new OpenSlot(slot, version, base, state.report))
+  }
+
+  /** False if the task was killed before, which has closed the slot. */
+  private def commits(): Boolean = handover.synchronized {
+    committed = !aborted
+    committed
   }
 
   private def feed(version: Long, out: OutputStream): SlotState = {
@@ -239,15 +249,17 @@ private[carry] final class CarryIterator(
 
   private def runToEnd(): Unit = {
     while (hasNext) next()
-    if (!committed)
+    if (!handover.synchronized(committed))
       throw new IllegalStateException(s"Micro-batch ${base.number} of ${partition.folder} was not committed")
   }
 
   /** A micro-batch that does not reach its commit leaves no slot behind. Any thread. */
   private def abort(): Unit = {
-    aborted = true
-    val open = slot
-    if (!committed && open != null) open.close()
+    val open = handover.synchronized {
+      aborted = true
+      if (committed) null else slot
+    }
+    if (open != null) open.close()
   }
 }
 

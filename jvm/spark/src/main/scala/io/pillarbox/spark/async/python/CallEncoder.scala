@@ -92,8 +92,8 @@ private[pillarbox] object CallEncoder {
   private def keys(calls: JList[PythonCall], keyOf: InternalRow => CallKey): ByteBuffer = {
     val names = ByteBuffer.allocate(16 * calls.size)
     calls.forEach { call =>
-      val key = keyOf(call.row)
-      names.putLong(key.high).putLong(key.low + call.round): Unit
+      val key = keyOf(call.row).ofRound(call.round)
+      names.putLong(key.high).putLong(key.low): Unit
     }
     names.flip()
   }

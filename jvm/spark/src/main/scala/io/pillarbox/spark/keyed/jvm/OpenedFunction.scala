@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalyst.CatalystTypeConverters
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.pillarbox.SparkAdapter
+import org.apache.spark.sql.types.StructType
 
 /** A user's function that has been opened, with its states. Lives as long as they are open. */
 private final class OpenedFunction(
@@ -43,9 +44,10 @@ private final class OpenedFunction(
 /** Converts rows and keys for a JVM function. */
 private final class RowView(context: KeyedOperatorContext)
     extends FunctionTarget.View[UnsafeRow, UnsafeRow, Row, Row] {
-  private val toRow = CatalystTypeConverters.createToScalaConverter(context.task.inputSchema)
-  private val columnsOf =
-    SparkAdapter.view(DataTypeUtils.fromAttributes(context.task.input), context.task.columns.indices)
+  private val ordinals = context.task.functionColumns
+  private val toRow =
+    CatalystTypeConverters.createToScalaConverter(StructType(ordinals.map(context.task.inputSchema(_))))
+  private val columnsOf = SparkAdapter.view(DataTypeUtils.fromAttributes(context.task.input), ordinals)
   private val toKey = CatalystTypeConverters.createToScalaConverter(context.task.keySchema)
 
   override def keyOf(row: UnsafeRow): UnsafeRow = context.keyOf(row)

@@ -343,11 +343,8 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
   private def functionSchema: StructType =
     StructType(columnsOfFunction.map(inputSchema(_)))
 
-  private def columnsOfFunction: Seq[Int] = {
-    val all = inputSchema.indices
-    if (context.spec.inputs.isEmpty) all
-    else context.spec.inputs.map(context.task.inputSchema.fieldIndex) ++ all.drop(context.task.columns.size)
-  }
+  private def columnsOfFunction: Seq[Int] =
+    context.task.functionColumns ++ inputSchema.indices.drop(context.task.columns.size)
 
   private def inputSchema: StructType = DataTypeUtils.fromAttributes(context.task.input)
 

@@ -4,7 +4,6 @@ import io.pillarbox.spark.keyed.{KeyedErrors, KeyedSpec}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
-import org.apache.spark.sql.catalyst.util.QuotingUtils
 import org.apache.spark.sql.pillarbox.{RowExpressions, SparkAdapter}
 import org.apache.spark.sql.types.{DataType, NullType}
 
@@ -63,25 +62,28 @@ private[pillarbox] final class ScanCompiler(
       case several => throw refused(place, text, s"${several.size} columns")
     }
 
-  private def resolve(place: String, texts: Seq[String], columns: Seq[Attribute]): Seq[NamedExpression] =
-    try expressions.resolve(texts, columns)
+  private def resolve(
+      place: String,
+      texts: Seq[String],
+      columns: Seq[Attribute],
+      further: Seq[Attribute] = Nil
+  ): Seq[NamedExpression] =
+    try expressions.resolve(texts, columns, further)
     catch {
       case refused: RowExpressions.Refused => throw this.refused(place, refused.text, refused.what)
     }
 
   /**
    * Returns what goes out, over `columns`, and over those of `further` that it names. One of `columns` hides a
-   * further one of its name. A star is all of `columns`.
+   * further one of its name.
    */
   private def selected(columns: Seq[Attribute], further: Seq[Attribute]): Seq[NamedExpression] = {
     val texts = if (scan.select.isEmpty) Seq("*") else scan.select
-    def all = columns.map(column => QuotingUtils.quoteIdentifier(column.name))
     val named = further.filter { one =>
       val word = s"(?i)\\b${one.name}\\b".r
       texts.exists(word.findFirstIn(_).isDefined) && !columns.exists(column => isSame(column.name, one.name))
     }
-    val shown = if (named.isEmpty) texts else texts.flatMap(text => if (text.trim == "*") all else Seq(text))
-    resolve("select", shown, columns ++ named)
+    resolve("select", texts, columns, named)
   }
 
   /** @param what the part that no row's values determine */

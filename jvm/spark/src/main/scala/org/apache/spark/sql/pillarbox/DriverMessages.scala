@@ -106,9 +106,10 @@ object DriverMessages {
   def announce(close: String => Unit): Unit = synchronized {
     val env = SparkEnv.get
     if (announced ne env) {
+      val driver = driverIn(env) // first, since a name can be given to an endpoint only once
       val here = env.rpcEnv.setupEndpoint(Executor, new ExecutorEndpoint(env.rpcEnv, close))
-      driverIn(env).send((Here, env.executorId, here))
       announced = env
+      driver.send((Here, env.executorId, here))
     }
   }
 

@@ -45,10 +45,15 @@ private object LocalFolder {
 object LocalFolders {
 
   /** Makes a new, empty folder. */
-  def create(purpose: String): LocalFolder =
-    new LocalFolder(Utils.createTempDir(root.toString, s"pillarbox-$purpose").toPath)
+  def create(purpose: String): LocalFolder = beside(null, purpose)
 
-  /** One of the folders that Spark has there for this process. */
+  /** Makes a new, empty folder on the disk of `folder`, which was made here, so that files can be linked. */
+  def beside(folder: Path, purpose: String): LocalFolder = {
+    val parent = if (folder == null) root else folder.getParent
+    new LocalFolder(Utils.createTempDir(parent.toString, s"pillarbox-$purpose").toPath)
+  }
+
+  /** One of the folders that Spark has there for this process, at random. */
   def root: Path = Paths.get(Utils.getLocalDir(SparkEnv.get.conf))
 
   def write(file: Path)(content: OutputStream => Unit): Unit =

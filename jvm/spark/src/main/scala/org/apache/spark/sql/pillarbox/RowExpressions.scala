@@ -4,7 +4,12 @@ import java.util.Locale
 
 import scala.util.control.NonFatal
 
-import org.apache.spark.sql.catalyst.analysis.{SQLScalarFunction, UnresolvedAlias}
+import org.apache.spark.sql.catalyst.analysis.{
+  SQLScalarFunction,
+  UnresolvedAlias,
+  UnresolvedStar,
+  UnresolvedStarExceptOrReplace
+}
 import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.optimizer.{ComputeCurrentTime, ConstantFolding}
 import org.apache.spark.sql.catalyst.plans.logical._
@@ -24,16 +29,20 @@ final class RowExpressions(session: SparkSession) {
   private val state = SparkAdapter.classicOf(session).sessionState
 
   /**
-   * Returns the expressions over `columns`; a star gives several.
+   * Returns the expressions over `columns`, and those of `further` that they name; a star is all of `columns`.
    *
    * @throws org.apache.spark.sql.AnalysisException if one has an unknown column or function, or is invalid
    * @throws RowExpressions.Refused if one is no expression of a row
    */
-  def resolve(texts: Seq[String], columns: Seq[Attribute]): Seq[NamedExpression] =
-    try resolveTogether(texts, columns)
+  def resolve(
+      texts: Seq[String],
+      columns: Seq[Attribute],
+      further: Seq[Attribute] = Nil
+  ): Seq[NamedExpression] =
+    try resolveTogether(texts, columns, further)
     catch {
       case problem @ (_: RowExpressions.Refused | _: AnalysisException) =>
-        throw texts.iterator.flatMap(refusalOf(_, columns)).nextOption().getOrElse(problem)
+        throw texts.iterator.flatMap(refusalOf(_, columns, further)).nextOption().getOrElse(problem)
     }
 
   /**
@@ -46,12 +55,17 @@ final class RowExpressions(session: SparkSession) {
       None
     } catch { case NonFatal(problem) => Some(problem) }
 
-  private def resolveTogether(texts: Seq[String], columns: Seq[Attribute]): Seq[NamedExpression] = {
-    val named = texts.map(state.sqlParser.parseExpression).map {
+  private def resolveTogether(
+      texts: Seq[String],
+      columns: Seq[Attribute],
+      further: Seq[Attribute]
+  ): Seq[NamedExpression] = {
+    val parsed = texts.map(state.sqlParser.parseExpression)
+    val named = parsed.map(RowExpressions.withoutInStars(_, further.map(_.name))).map {
       case named: NamedExpression => named
       case other => UnresolvedAlias(other)
     }
-    val execution = state.executePlan(Project(named, LocalRelation(columns)))
+    val execution = state.executePlan(Project(named, LocalRelation(columns ++ further)))
     execution.assertAnalyzed()
     val resolved = RowExpressions.ofRow(execution.analyzed) match {
       case Left(what) => throw new RowExpressions.Refused(texts.mkString(", "), what)
@@ -65,9 +79,13 @@ final class RowExpressions(session: SparkSession) {
   }
 
   /** Tries one text alone, which may need a column that another one makes. */
-  private def refusalOf(text: String, columns: Seq[Attribute]): Option[RowExpressions.Refused] =
+  private def refusalOf(
+      text: String,
+      columns: Seq[Attribute],
+      further: Seq[Attribute]
+  ): Option[RowExpressions.Refused] =
     try {
-      resolveTogether(Seq(text), columns)
+      resolveTogether(Seq(text), columns, further)
       None
     } catch {
       case refused: RowExpressions.Refused => Some(refused)
@@ -79,6 +97,17 @@ object RowExpressions extends AliasHelper {
 
   /** The error of a `text` that can't be computed from a row, since it has `what`. */
   final class Refused(val text: String, val what: String) extends IllegalArgumentException(s"$text has $what")
+
+  /** Leaves columns of these names out of the stars of a parsed expression. */
+  private def withoutInStars(parsed: Expression, names: Seq[String]): Expression =
+    if (names.isEmpty) parsed
+    else
+      parsed.transform {
+        case UnresolvedStar(None) => UnresolvedStarExceptOrReplace(None, names.map(Seq(_)), None)
+        case UnresolvedStarExceptOrReplace(None, left, replaced) =>
+          val others = names.filterNot(name => left.exists(_.forall(_.equalsIgnoreCase(name))))
+          UnresolvedStarExceptOrReplace(None, left ++ others.map(Seq(_)), replaced)
+      }
 
   /** Returns the top one of nested projections over the columns at the bottom, or the node between them. */
   private def ofRow(plan: LogicalPlan): Either[String, Seq[NamedExpression]] = plan match {

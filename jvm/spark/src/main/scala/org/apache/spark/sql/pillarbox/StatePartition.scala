@@ -22,6 +22,10 @@ final case class StatePartition(checkpoint: String, operator: Long, partition: I
 
   def folder: Path = new Path(checkpoint, s"$operator/$partition")
 
+  /** True for the same partition of another run of its query. */
+  def isOfOtherRun(other: StatePartition): Boolean =
+    runId != other.runId && copy(runId = other.runId) == other
+
   /**
    * Reports that this executor has the partition open now.
    *
