@@ -1,7 +1,7 @@
 """Draws order.svg: the calls of eight rows, and when the rows leave, ordered and unordered.
 
-Run it as a script. The times follow from the rules of ``capacity``: a row is in flight from its
-call until it leaves.
+Run it as a script. The times follow from the rules of ``capacity``: a row is in flight as long as
+its call.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def rows(ordered: bool) -> list[Row]:
         start = heapq.heappop(places)
         end = start + latency
         leaves = max(end, found[-1].leaves) if ordered and found else end
-        heapq.heappush(places, leaves)
+        heapq.heappush(places, end)
         found.append(Row(start, end, leaves))
     return found
 

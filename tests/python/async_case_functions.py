@@ -71,6 +71,25 @@ def hanging(attempts: int) -> Callable[[], Any]:
     return made
 
 
+def waits_for(last: int) -> Callable[[], Any]:
+    """Doubles; the call for 0 is answered once that for ``last`` has begun."""
+
+    def made() -> Any:
+        begun = []
+
+        async def doubled_in_the_end(row):
+            begun.append(row.x)
+            for _ in range(500):
+                if row.x or last in begun:
+                    return 2 * row.x
+                await asyncio.sleep(0.02)
+            raise TimeoutError(f"{last} has not begun")
+
+        return doubled_in_the_end
+
+    return made
+
+
 def in_flight(case: str) -> Callable[[], Any]:
     """Answers with the most calls that ran at the same time.
 

@@ -116,6 +116,7 @@ CASES = [
     Case("a plain function", f.plain, DOUBLED, ONE),
     Case("no rows", f.doubled, [], ONE, rows=()),
     Case("capacity", f.in_flight("capacity"), 3, {**ONE, "capacity": 3}, view=f.most),
+    Case("a slow call among others", f.waits_for(7), DOUBLED, {**ONE, "capacity": 2}),
     Case(
         "capacity without order",
         f.in_flight("no order"),

@@ -146,7 +146,7 @@ def test_the_window_slides_so_that_one_slow_call_holds_up_nobody_when_unordered(
     assert result.ended == pytest.approx(100)
 
 
-def test_capacity_counts_what_is_done_but_waits_for_its_turn():
+def test_what_is_done_and_waits_for_its_turn_has_room_of_its_own():
     gauge, started = Gauge(), []
 
     async def first_is_slow(row):
@@ -154,9 +154,10 @@ def test_capacity_counts_what_is_done_but_waits_for_its_turn():
         async with gauge:
             await asyncio.sleep(100 if row.x == 0 else 1)
 
-    run(first_is_slow, [list(range(10))], ordered=True, capacity=5)
+    result = run(first_is_slow, [list(range(60))], ordered=True, capacity=5)
     assert gauge.most == 5
-    assert [x for at, x in started if at < 100] == [0, 1, 2, 3, 4]
+    assert [x for at, x in started if at < 100] == list(range(50))
+    assert result.ended == pytest.approx(102)
 
 
 def test_input_is_asked_for_only_when_less_than_a_window_of_rows_is_left():

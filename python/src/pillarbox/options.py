@@ -123,7 +123,7 @@ class CarryOver:
     max_lag: once the oldest row is in flight for longer than this, a micro-batch with rows waits
         for it. A call that may hang needs ``timeout``.
     max_rows: with ``ordered``, rows of a slot in flight or behind a slow one; ten times the
-        capacity by default.
+        capacity by default, as without carry-over.
     slots: the parts into which the rows are divided, without a shuffle; each may have ``capacity``
         calls in flight. By default as many as tasks run at a time. The checkpoint keeps the number.
     """

@@ -23,6 +23,7 @@ from .runner import CallRunner
 
 _ROWS_READ_AT_ONCE = 512
 _LEAST_ROOM_FOR_KEYS = 4096
+_WAITING_SHARE = 10
 _NO_KEYS = LimitKeys((), StructType([]))
 
 
@@ -54,7 +55,8 @@ class _Call:
 class AsyncOperator(Attempts[Element]):
     """Takes batches of rows and passes finished elements to ``emit``; on the loop's thread only.
 
-    At most ``capacity`` elements are in flight, with those that are done but wait for their turn.
+    At most ``capacity`` elements are in flight, and ten times as many if those are counted that are
+    done and wait for their turn.
     ``want_input`` is called whenever fewer than ``capacity`` rows are left to start; ``feed`` or
     ``end_input`` answers it. ``finished`` is called after the last element was emitted, ``exited``
     with an error that ends the task. Deadlines start with an element's call, after it has waited
@@ -125,10 +127,13 @@ class AsyncOperator(Attempts[Element]):
                 self._finished()
 
     def _room(self) -> bool:
-        held = self._order if self._options.ordered else self._in_flight
         outside = self._lanes.outside
         capacity = self._options.capacity
-        return len(held) - outside < capacity and outside < max(capacity, _LEAST_ROOM_FOR_KEYS)
+        return (
+            len(self._in_flight) - outside < capacity
+            and len(self._order) - outside < _WAITING_SHARE * capacity
+            and outside < max(capacity, _LEAST_ROOM_FOR_KEYS)
+        )
 
     def has_place(self) -> bool:
         """Return True if another call may be under way, where some wait without a place."""

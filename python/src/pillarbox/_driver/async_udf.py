@@ -136,7 +136,8 @@ def async_udf(
     batch_size: the function gets lists of up to so many values, one list for each column, and
         returns a list with a value for each row; a :class:`BatchSize` also says how long the first
         row waits for others. An annotation of the result is then ``list[...]``.
-    capacity: the number of rows in flight in one task, with those that wait for their turn.
+    capacity: the number of rows in flight in one task, which holds up to ten times as many, those
+        that are done and wait for their turn included.
     limit: the number of calls that the service may see, over all uses of this object.
     budget: when to stop calling, a :class:`Budget`, over all uses of this object in a query.
     usage: the units in which calls report what they use, as in :func:`async_io`.

@@ -170,7 +170,7 @@ private[pillarbox] final case class TicketedSpec(pollMs: Long, waits: Boolean) {
  * Calls in flight outlive a micro-batch of a stream.
  *
  * @param maxLagMs the age of the oldest row from which on a micro-batch waits for it
- * @param maxRows rows of a slot that may wait for their turn in the order
+ * @param maxRows rows of a slot that may be under way, or done and wait for their turn in the order
  * @param slots parts into which the rows of the stream are divided
  */
 private[pillarbox] final case class CarryOverSpec(
@@ -178,10 +178,6 @@ private[pillarbox] final case class CarryOverSpec(
     @JsonDeserialize(contentAs = classOf[Integer]) maxRows: Option[Int],
     @JsonDeserialize(contentAs = classOf[Integer]) slots: Option[Int]
 ) {
-
-  /** The number of rows that may be taken in and not yet emitted. */
-  def maxWaiting(capacity: Int): Int =
-    maxRows.getOrElse(math.min(CarryOverSpec.MaxRowsShare.toLong * capacity, CarryOverSpec.MostRows).toInt)
 
   /** The options as `explain()` shows them. */
   def summary: String =
@@ -192,10 +188,6 @@ private[pillarbox] final case class CarryOverSpec(
 
 private object CarryOverSpec {
   final val MaxLagMs = 30000L
-  final val MaxRowsShare = 10
-
-  /** More than the largest capacity, with the rows that a worker is given ahead. */
-  final val MostRows = 2000000000L
 }
 
 /**
@@ -279,9 +271,13 @@ private[pillarbox] final case class AsyncIOSpec(
   /** True if calls that ask the same must be recognised. */
   def isKeyed: Boolean = isNamed || shareCalls
 
-  /** With carry-over, the number of rows that may be taken in and wait for their turn in the order. */
+  /** The number of rows that may be under way, or done and wait for their turn in the order; 0 without one. */
   def maxWaiting: Int =
-    if (ordered) carryOver.fold(0)(_.maxWaiting(capacity)) else 0
+    if (!ordered) 0
+    else
+      carryOver
+        .flatMap(_.maxRows)
+        .getOrElse(math.min(AsyncIOSpec.WaitingShare * capacity, AsyncIOSpec.MostRows).toInt)
 
   /** The operator without the pickled functions, once they are a UDF: tasks have no use for them. */
   def withoutEstimator: AsyncIOSpec =
@@ -340,6 +336,12 @@ private[pillarbox] object AsyncIOSpec {
 
   /** The form of the calls of a keyed function. */
   final val KeyedForm = "keyed"
+
+  /** Rows in order that a task may hold for each that may be under way. */
+  private final val WaitingShare = 10L
+
+  /** More than the largest capacity. */
+  private final val MostRows = 2000000000L
 
   /** Shows a number as it was given. */
   def shown(number: Double): String =
