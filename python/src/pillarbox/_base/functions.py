@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import error, shown
-from .checks import check
+from .checks import check, invalid
 from .failures import message_of
 from .unknown_options import answers_unknown
 
@@ -145,6 +145,21 @@ def check_parameters(
     if not takes(function, len(arguments)):
         signature, call = str(inspect.signature(function)), f"{name}({', '.join(arguments)})"
         raise error(problem, function=name, signature=signature, call=call)
+
+
+def check_callback(
+    option: str, value: object, expected: str, parameters: int, example: str
+) -> None:
+    """Raise INVALID_OPTION unless ``value`` is a plain function that takes so many arguments.
+
+    ``expected`` describes it with its parameters, such as "a predicate of one argument".
+    """
+    check(callable(value), option, expected, value, example)
+    plain = "a plain function: the coroutine of an `async def`, or a generator, would not run"
+    check(not (is_async(value) or is_generator(value)), option, plain, value, example)
+    if not takes(value, parameters):
+        signature = inspect.signature(value)  # type: ignore[arg-type]
+        raise invalid(option, f"{expected}, and {name_of(value)} has {signature}", value, example)
 
 
 def check_method(method: Any, parameters: tuple[str, ...], called: str) -> None:

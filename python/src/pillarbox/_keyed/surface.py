@@ -8,8 +8,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, NoReturn, TypeVar
 
+from ..errors import PillarboxError, error
 from .typevars import In, Key, Out
 
 T = TypeVar("T")
@@ -24,6 +25,11 @@ class Timer(NamedTuple):
 
     timestamp: int
     time_domain: TimeDomain
+
+
+def _no_condition(what: str, call: str) -> PillarboxError:
+    """Return the error for a handle that stands where a condition is wanted."""
+    return error("HANDLE_AS_CONDITION", what=what, call=call)
 
 
 class Timers(ABC):
@@ -63,6 +69,10 @@ class Timers(ABC):
     @abstractmethod
     def list(self) -> Sequence[Timer]:
         """Return the timers of the current key, the earliest first."""
+
+    def __bool__(self) -> NoReturn:
+        """Raise ``StateError`` (HANDLE_AS_CONDITION); a condition is ``timers.list()``."""
+        raise _no_condition("ctx.timers", "timers.list()")
 
 
 class Context(ABC, Generic[Key]):
@@ -128,9 +138,15 @@ class AsyncContext(Context[Key]):
 
 
 class KeyedState(ABC):
-    """The interface of all kinds of state."""
+    """The interface of all kinds of state.
+
+    The handle itself is no condition: ``if state:`` raises :class:`StateError`
+    (HANDLE_AS_CONDITION), which names the call that is one.
+    """
 
     __slots__ = ()
+
+    _CONDITION: ClassVar[str] = "get()"
 
     @property
     @abstractmethod
@@ -141,11 +157,17 @@ class KeyedState(ABC):
     def clear(self) -> None:
         """Remove the state of the current key."""
 
+    def __bool__(self) -> NoReturn:
+        """Raise ``StateError`` (HANDLE_AS_CONDITION)."""
+        raise _no_condition(f"The handle of the state {self.name!r}", f"state.{self._CONDITION}")
+
 
 class ValueState(KeyedState, Generic[T]):
     """One value a key."""
 
     __slots__ = ()
+
+    _CONDITION = "value()"
 
     @abstractmethod
     def value(self) -> T | None:
@@ -223,6 +245,8 @@ class MapState(KeyedState, Generic[K, V]):
     """Entries in no particular order. Neither keys nor values are None."""
 
     __slots__ = ()
+
+    _CONDITION = "is_empty()"
 
     @abstractmethod
     def get(self, key: K) -> V | None:
