@@ -487,9 +487,9 @@ def test_a_row_of_a_failure_has_the_columns_that_the_input_has_too():
             raise ValueError(f"{row.t}")
         return row.k, str(row.t), row.t
 
-    one = harness(process, returns="k string, t string, T bigint not null", on_error="column")
+    one = harness(process, returns="k string, t string, u bigint not null", on_error="column")
     good, bad = one.run_micro_batch([("a", 1), ("a", 2)])
-    assert good == Row(k="a", t="1", T=1, error=None)
+    assert good == Row(k="a", t="1", u=1, error=None)
     assert bad[:3] == ("a", None, None)
     assert (bad.error.kind, bad.error.message) == ("ValueError", "2")
 

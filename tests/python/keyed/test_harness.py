@@ -529,3 +529,35 @@ def test_late_rows_out_of_order_are_refused():
         pb.InvalidOption, match='on_late must be one of "drop", "process", "output"'
     ):
         late_rows("keep")
+
+
+def test_names_of_columns_are_found_in_any_case_as_on_spark():
+    schema = "k string, t bigint"
+    one = harness(
+        lambda self, row, ctx: (repr(ctx.key), ctx.timestamp),
+        **{"by": ["T", "K"], "timestamp": "T", "order_by": "T", "schema": schema},
+    )
+    found = one.run_micro_batch([("a", 2), ("a", 1)])
+    assert found == [Row("Row(t=1, k='a')", 1), Row("Row(t=2, k='a')", 2)]
+
+
+@pytest.mark.parametrize(
+    ("options", "problem", "named"),
+    [
+        ({"by": ["k", "K"]}, pb.InvalidOption, "by must be .* several different ones"),
+        ({"order_by": ["t", "T"]}, pb.InvalidOption, "order_by must be .* several different ones"),
+        ({"schema": "k string, K string"}, pb.InvalidOption, "AMBIGUOUS_COLUMN.*by names"),
+        ({"schema": "k map<string, int>"}, pb.InvalidSchema, "NOT_COMPARABLE.*by names"),
+        ({"returns": "n bigint, N string"}, pb.InvalidSchema, "OUTPUT_NAME_CLASH"),
+        ({"side_outputs": {"N": "a int"}}, pb.InvalidSchema, "OUTPUT_NAME_CLASH"),
+        ({"returns": "tag int", "side_outputs": {"b": "a int"}}, pb.InvalidSchema, "NAME_CLASH"),
+        (
+            {"returns": "Late int", "on_late": "output", "timestamp": "t"},
+            pb.InvalidSchema,
+            "OUTPUT_NAME_CLASH",
+        ),
+    ],
+)
+def test_columns_that_spark_refuses_are_refused(options, problem, named):
+    with pytest.raises(problem, match=named):
+        harness(**options)

@@ -165,9 +165,10 @@ def process_keyed_async(
     timeout: the longest time of a row over all its attempts, or a :class:`Timeout`.
     retry: the number of attempts, the first included, or a :class:`Retry`; one by default.
     on_error: the treatment of a row whose call fails for good, and leaves no state: "raise" fails
-        the task, "null" emits a row of the input's columns that are in ``returns``, the others
-        null, "column" (or an :class:`ErrorColumn`) emits it with the column ``error`` as in
-        :func:`async_io`, which is null in rows of the function.
+        the task, "null" emits a row of those columns of ``returns`` that the key or the function's
+        input has under the same name and type, the others null, "column" (or an
+        :class:`ErrorColumn`) emits it with the column ``error`` as in :func:`async_io`, which is
+        null in rows of the function.
     call_column: the name of a column that tells of the call of every row of the main output, as in
         :func:`async_io`; its attempts are those of ``process``. The call of an input row that gives
         no row is in :func:`usage` only.
