@@ -494,6 +494,16 @@ def test_a_row_of_a_failure_has_the_columns_that_the_input_has_too():
     assert (bad.error.kind, bad.error.message) == ("ValueError", "2")
 
 
+def test_none_is_no_row_of_a_side_output():
+    async def process(self, row, ctx):
+        ctx.output("log", None)
+
+    one = harness(process, side_outputs={"log": "t bigint"})
+    with pytest.raises(pb.ResultTypeMismatch, match="SIDE_OUTPUT_OF_NONE"):
+        one.process(("a", 1))
+    assert one.side_output("log") == []
+
+
 def test_not_null_counts_for_what_the_function_gives():
     async def process(self, row, ctx):
         return row.k, None

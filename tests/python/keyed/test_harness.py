@@ -216,6 +216,24 @@ def test_side_outputs():
         one.side_output("late")
 
 
+@pytest.mark.parametrize("columns", ["why string", "why string, n int"])
+def test_none_is_no_row_of_a_side_output(columns):
+    def process(self, row, ctx):
+        ctx.output("bad", None if row.t else (None,) * len(columns.split(",")))
+
+    one = harness(process, side_outputs={"bad": columns})
+    with pytest.raises(pb.ResultTypeMismatch, match=r"SIDE_OUTPUT_OF_NONE.*side output 'bad'"):
+        one.process(("a", 1))
+    one.process(("a", 0))
+    assert [tuple(row) for row in one.side_output("bad")] == [(None,) * len(columns.split(","))]
+
+
+def test_what_is_no_row_of_several_columns_is_told_to_be_one():
+    one = harness(lambda self, row, ctx: ctx.output("bad", 5), side_outputs={"bad": "a int, b int"})
+    with pytest.raises(pb.ResultTypeMismatch, match="A row has a value for each of them"):
+        one.process(("a", 1))
+
+
 def test_state_is_looked_at_without_touching_it():
     one = harness(lambda self, row, ctx: self.n.update(row.t))
     one.process(("a", 5))

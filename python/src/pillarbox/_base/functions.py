@@ -97,11 +97,16 @@ def unpickled(command: bytes) -> object:
 
 def is_async(function: object) -> bool:
     """Return True if a call gives a coroutine, also through a partial or ``__call__``."""
+    return any(map(inspect.iscoroutinefunction, _run_by_call(function)))
+
+
+def _run_by_call(function: object) -> tuple[object, ...]:
+    """Return what may run when ``function`` is called; of a class nothing, as that makes one."""
     while isinstance(function, functools.partial):
         function = function.func
-    if inspect.iscoroutinefunction(function):
-        return True
-    return inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+    if isinstance(function, type):
+        return ()
+    return function, getattr(function, "__call__", None)  # noqa: B004
 
 
 def check_called(function: object, refusal: str, answer: str) -> Callable[..., Any]:
@@ -129,9 +134,7 @@ def check_called(function: object, refusal: str, answer: str) -> Callable[..., A
 
 def is_generator(function: object) -> bool:
     """Return True if a call gives a generator, also through a partial or ``__call__``."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    kinds = (function, getattr(function, "__call__", None))  # noqa: B004
+    kinds = _run_by_call(function)
     return any(inspect.isasyncgenfunction(one) or inspect.isgeneratorfunction(one) for one in kinds)
 
 
