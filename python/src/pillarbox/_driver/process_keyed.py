@@ -74,7 +74,7 @@ def process_keyed(
         not among them unless the function emits them.
     inputs: the columns that the function sees; all by default.
     timestamp: the column with a row's event time, for ``ctx.timestamp``, event-time TTL and
-        time_sorted; by default that of the watermark, or of a :func:`tagged_union`.
+        time_sorted; by default that of a stream's watermark, or of a :func:`tagged_union`.
     order_by: columns by which each micro-batch's rows of a key are sorted; Spark promises no order
         otherwise. In a batch all rows of the key are.
     time_sorted: rows wait until the watermark has reached them, and then run in the order of time

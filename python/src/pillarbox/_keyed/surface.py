@@ -96,7 +96,10 @@ class Context(ABC, Generic[Key]):
     """True for a row behind the watermark of the micro-batch before, with ``on_late="process"``."""
 
     processing_time: int
-    """The time of the micro-batch, which is constant in it, and the same in a replay."""
+    """The time of the micro-batch, which is constant in it, and the same in a replay.
+
+    In real-time mode it is the machine's clock, which goes on, and another one in a replay.
+    """
 
     @property
     @abstractmethod
