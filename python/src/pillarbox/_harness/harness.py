@@ -76,17 +76,15 @@ class Harness:
             advice = "Name the column of the watermark by timestamp=."
             raise needs_other("on_late", on_late, "in a harness without timestamp", advice)
         self._on_late = on_late
-        self._sides: dict[str, list[Any]] = {tag: [] for tag in sides}
-        if self._on_late == "output":
-            self._sides[LATE] = []
+        late = (LATE,) if on_late == "output" else ()
+        self._sides: dict[str, list[Any]] = {tag: [] for tag in (*sides, *late)}
         tags = {
             tag: row_acceptor(parse_returns(kind, None, f"side_outputs[{tag!r}]"), Place(tag))
             for tag, kind in sides.items()
         }
         self._loop: HarnessLoop | None = None
-        self._runtime = self._made(
-            function, calls, columns, keys, sorted_input=time_sorted, tags=tags
-        )
+        options = {"sorted_input": time_sorted, "tags": tags}
+        self._runtime = self._made(function, calls, columns, keys, **options)
         self._runtime.context._key_names = keys.names
         self._is_open = True
         try:
