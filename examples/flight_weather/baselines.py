@@ -24,7 +24,7 @@ async def fetch(http: aiohttp.ClientSession, origin: str, time_hour: str) -> dic
             if answer.status == 404:
                 return NOTHING
             if answer.status == 503:
-                delay = float(answer.headers["Retry-After"])
+                delay = float(answer.headers.get("Retry-After", 1))
             else:
                 answer.raise_for_status()
                 return await answer.json()

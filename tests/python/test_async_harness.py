@@ -310,6 +310,7 @@ async def call(row):
         ({"batch_size": 200}, pb.InvalidOption, "batch_size"),
         ({"retry": pb.Retry(2, on="java.io.IOException")}, pb.InvalidOption, r"retry\.on"),
         ({"inputs": "z"}, pb.InvalidOption, "UNKNOWN_COLUMN"),
+        ({"inputs": ["x", "X"]}, pb.InvalidOption, "inputs must be .* several different ones"),
         ({"returns": "x bigint"}, pb.InvalidSchema, "OUTPUT_NAME_CLASH"),
         ({"returns": "y nothing"}, pb.InvalidSchema, r"INVALID_RETURNS\] returns must be a DDL"),
         ({"returns": "double"}, pb.InvalidSchema, "INVALID_RETURNS.*no named columns"),

@@ -143,6 +143,7 @@ def test_the_type_is_told_by_returns_or_by_the_annotation() -> None:
             r"pieces is a generator.*Return a number",
         ),
         (lambda: pb.Ticketed(pieces, score), r"pieces is a generator.*Return the ticket\."),
+        (lambda: pb.async_udf("double"), r"'double'.*@pb\.async_udf\(returns=\"double\"\)"),  # type: ignore[call-overload]
         (lambda: pb.async_udf(score)(1, 2), r"WRONG_ARGUMENTS.*score\(column 1, column 2\)"),
         (lambda: pb.async_udf(score, resource=prefix)("x"), r"score\(resource, column 1\)"),
     ],

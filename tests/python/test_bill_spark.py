@@ -29,6 +29,10 @@ async def refuse_b(row: Any) -> str:
     return str(row.s).upper()
 
 
+async def refuse_all(row: Any) -> str:
+    raise pb.NotRetryable("none")
+
+
 async def second_time(row: Any) -> str:
     pb.current_call().report_usage(tokens=2.5)
     if pb.current_call().attempt == 1:
@@ -96,6 +100,23 @@ def test_failed_rows_have_the_input_s_columns_and_are_fed_in_again(
     assert sorted(row.s for row in good.collect()) == ["a", "c"]
     changed = out.withColumnRenamed("error", "why").withColumn("more", out.id + 1)
     assert [tuple(row) for row in pb.failed(changed).collect()] == [(1, "b")]
+
+
+def test_failed_rows_of_an_input_with_a_name_twice_have_both_columns(
+    spark: SparkSession, engine: str
+) -> None:
+    left, right = texts(spark, "a", "b"), texts(spark, "A", "B").withColumnRenamed("id", "ID")
+    asked = {"returns": "y string", "on_error": "column", "engine": engine}
+    joined = left.join(right, left.id == right.ID)
+    out = joined.transform(pb.async_io, refuse_all, **asked)
+    failed = pb.failed(out)
+    assert failed.schema == joined.schema
+    assert sorted(map(tuple, failed.collect())) == [(0, "a", 0, "A"), (1, "b", 1, "B")]
+    assert failed.transform(pb.async_io, refuse_all, **asked).columns == out.columns
+    assert pb.succeeded(out).collect() == []
+    again = out.select("*", out.y.alias("s"))
+    with pytest.raises(pb.InvalidOption, match=r"AMBIGUOUS_COLUMN.*has 3 of that name"):
+        pb.failed(again)
 
 
 def test_failed_rows_that_can_t_be_told_are_refused_with_a_remedy(

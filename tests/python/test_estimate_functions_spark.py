@@ -132,7 +132,9 @@ def test_a_function_of_values_is_charged_by_a_function_of_the_same_values(
     assert len(df.selectExpr("same_in_sql(id, 1) + same_in_sql(id, 1)").collect()) == 9
     assert len(log.starts()) == 18
     other = pb.async_udf(same, returns="long", limit=pb.Limit(**TOKENS, estimate=lambda value: 1))
-    with pytest.raises(pb.InvalidFunction, match=r"WRONG_ARGUMENTS.*<lambda>\(value\) can't be"):
+    with pytest.raises(
+        pb.InvalidFunction, match=r"ESTIMATE_WRONG_PARAMETERS.*<lambda>\(value\), can't be"
+    ):
         other("id", base="two")
     large = bytes(400_000)
     big = pb.Limit(**TOKENS, estimate=lambda *values: len(large))

@@ -140,8 +140,8 @@ async def later(row: Any) -> int:
     [
         (later, "ESTIMATE_NOT_A_FUNCTION.*the coroutine later"),
         (dict, "ESTIMATE_NOT_A_FUNCTION.*the class dict"),
-        (lambda: 1, "WRONG_PARAMETERS"),
-        (lambda a, b: 1, "WRONG_PARAMETERS"),
+        (lambda: 1, "ESTIMATE_WRONG_PARAMETERS"),
+        (lambda a, b: 1, r"can't be called as .*\(row\)\. .*one row, also with batch_size"),
     ],
 )
 def test_a_function_that_can_not_be_called_with_a_row_is_refused(

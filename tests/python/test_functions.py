@@ -1,5 +1,6 @@
 """What may be handed over as a function or a resource."""
 
+import contextlib
 import functools
 import threading
 
@@ -117,6 +118,53 @@ def test_a_generator_is_refused_and_pointed_to_explode():
 def test_a_resource_must_be_a_factory_without_parameters(resource):
     with pytest.raises(pb.InvalidFunction, match=r"resource must be a function|can't be called"):
         check_resource(resource)
+
+
+async def opens():
+    return object()
+
+
+async def yields_late():
+    yield object()
+
+
+def yields():
+    yield object()
+
+
+@pytest.mark.parametrize(
+    ("resource", "gives"),
+    [
+        (opens, "opens gives a coroutine"),
+        (functools.partial(opens), "opens gives a coroutine"),
+        (yields_late, "yields_late gives a generator"),
+        (yields, "yields gives a generator"),
+    ],
+)
+def test_a_factory_without_its_decorator_is_refused_before_any_task(resource, gives):
+    with pytest.raises(pb.InvalidFunction, match=f"RESOURCE_WITHOUT_DECORATOR.*{gives}.*context"):
+        check_resource(resource)
+
+
+class Client:
+    """A context manager that can be awaited when it is open."""
+
+    async def __call__(self):
+        return 7
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [
+        contextlib.asynccontextmanager(yields_late),
+        contextlib.contextmanager(yields),
+        functools.partial(contextlib.asynccontextmanager(yields_late)),
+        Client,
+        functools.partial(Client),
+    ],
+)
+def test_a_resource_may_be_whatever_gives_a_manager(resource):
+    check_resource(resource)
 
 
 def test_coroutine_functions_are_told_from_plain_ones():

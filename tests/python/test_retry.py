@@ -101,6 +101,10 @@ async def says_later(value):
     return False
 
 
+def says_by_and_by(value):
+    yield False
+
+
 class SaysLater:
     async def __call__(self, value):
         return False
@@ -113,6 +117,7 @@ class SaysLater:
         (says_later, "a plain function"),
         (functools.partial(says_later), "a plain function"),
         (SaysLater(), "a plain function"),
+        (says_by_and_by, "a plain function"),
         (lambda: True, r"one argument, and .*<lambda> has \(\)"),
         (lambda value, more: True, r"one argument, and .*<lambda> has \(value, more\)"),
     ],
@@ -144,6 +149,8 @@ DATE = "Wed, 21 Oct 2065 07:28:00 GMT"
         (0, 0),
         ("7", 7),
         (" 120 ", 120),
+        ("1.5", 1.5),
+        (" 0.25 ", 0.25),
         ("2 seconds", 2),
         ("100ms", 0.1),
         (timedelta(minutes=1), 60),
@@ -161,7 +168,10 @@ def test_retry_after_takes_the_date_of_the_header():
 
 @pytest.mark.parametrize(
     "delay",
-    [-1, "soon", "", None, True, float("nan"), float("inf"), 10**400, "9" * 400, timedelta(-1)],
+    [
+        *(-1, None, True, float("nan"), float("inf"), 10**400, timedelta(-1)),
+        *("soon", "", "9" * 400, "-1.5", "1.", ".5", "1,5", "1e3", "inf", "nan"),
+    ],
 )
 def test_retry_after_refuses_what_is_no_delay(delay):
     with pytest.raises(pb.InvalidOption, match="delay must be seconds"):
@@ -216,6 +226,7 @@ def test_what_is_worth_another_attempt_by_default(problem, is_worth_it):
         (WithStatus(headers={"retry-after": " 7 "}), 7),
         (WithStatus(response=types.SimpleNamespace(headers={"Retry-After": "7"})), 7),
         (urllib.error.HTTPError("http://s", 429, "", {"Retry-After": "0"}, None), 0),
+        (WithStatus(headers={"Retry-After": "1.5"}), 1.5),
         (WithStatus(headers={"Retry-After": "soon"}), None),
         (WithStatus(headers=None, response=None), None),
         (WithStatus(headers=7), None),

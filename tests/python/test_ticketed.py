@@ -50,7 +50,7 @@ def test_it_compares_by_value_and_can_be_pickled():
         (lambda: pb.Ticketed(submit, collect, max_pending=0), "max_pending"),
         (lambda: pb.Ticketed(submit, collect, pol="1s"), "UNKNOWN_OPTION.*poll"),
         (lambda: options(resource=lambda: None), r"WRONG_PARAMETERS.*submit\(row, resource\)"),
-        (lambda: options(pb.Ticketed(submit, lambda: 1)), r"WRONG_PARAMETERS.*\(ticket\)"),
+        (lambda: options(pb.Ticketed(submit, lambda: 1)), r"TICKETED_WRONG_PARAMETERS.*\(ticket\)"),
         (lambda: options(journal=None), "TICKETED_WITHOUT_JOURNAL"),
         (lambda: options(name=None), "JOURNAL_WITHOUT_NAME"),
         (lambda: options(batch_size=100_001), r"batch_size must be at most max_pending \(100000\)"),

@@ -110,7 +110,7 @@ class BatchSize:
     @property
     def _wait_ms(self) -> int:
         """The milliseconds of ``wait``."""
-        return _milliseconds("batch_size.wait", self.wait)
+        return milliseconds(self.wait, "batch_size.wait")
 
 
 @answers_unknown
@@ -143,7 +143,7 @@ class CarryOver:
     @property
     def _max_lag_ms(self) -> int:
         """The milliseconds of ``max_lag``."""
-        return _milliseconds("carry_over.max_lag", self.max_lag)
+        return milliseconds(self.max_lag, "carry_over.max_lag")
 
 
 @answers_unknown

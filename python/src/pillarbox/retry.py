@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import math
 import re
 import sys
@@ -15,7 +14,7 @@ from typing import Any
 
 from ._base.checks import check, check_between, check_count, check_flag, invalid, is_number
 from ._base.durations import milliseconds
-from ._base.functions import is_async, name_of, takes
+from ._base.functions import check_callback
 from ._base.unknown_options import answers_unknown
 from .errors import InvalidOption
 
@@ -39,6 +38,7 @@ _MISTAKES = (
     NotImplementedError,
     SyntaxError,
 )
+_SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?")
 _JAVA_CLASS = re.compile(r"[\w$]+(\.[\w$]+)+")
 
 
@@ -47,8 +47,9 @@ class RetryAfter(Exception):
     """Raised inside a function: this attempt failed, the next one starts after ``delay``.
 
     ``delay`` is a number of seconds, a duration such as "2 seconds" or a ``timedelta``, or the text
-    of an HTTP header Retry-After, seconds or a date, so that
-    ``pb.RetryAfter(answer.headers["Retry-After"])`` is all. ``delay_s`` has it in seconds.
+    of an HTTP header Retry-After, seconds ("2", "1.5") or a date:
+    ``pb.RetryAfter(answer.headers.get("Retry-After", 1))`` waits a second where the service says
+    nothing. ``delay_s`` has it in seconds.
 
     It overrides the backoff of :class:`Retry` for this attempt and is retried whatever ``on`` says,
     while attempts are left. Without ``retry=`` it is a failure like any other. ``message`` is what
@@ -238,7 +239,7 @@ def seconds_of(delay: object) -> float:
         return delay.total_seconds()
     if isinstance(delay, str):
         text = delay.strip()
-        if text.isascii() and text.isdigit() and float(text) <= _MOST_S:
+        if _SECONDS.fullmatch(text) and float(text) <= _MOST_S:
             return float(text)
         at = _http_date(text)
         if at is not None:
@@ -259,14 +260,7 @@ def _http_date(text: str) -> datetime | None:
 
 
 def _check_predicate(option: str, value: object, example: str) -> None:
-    expected = "a predicate of one argument"
-    check(callable(value), option, expected, value, example)
-    expected = "a plain function: a coroutine would count as true"
-    check(not is_async(value), option, expected, value, example)
-    if not takes(value, 1):
-        signature = inspect.signature(value)  # type: ignore[arg-type]
-        expected = f"a predicate of one argument, and {name_of(value)} has {signature}"
-        raise invalid(option, expected, value, example)
+    check_callback(option, value, "a predicate of one argument", 1, example)
 
 
 def _is_retry_on(value: object) -> bool:

@@ -487,11 +487,21 @@ def test_a_row_of_a_failure_has_the_columns_that_the_input_has_too():
             raise ValueError(f"{row.t}")
         return row.k, str(row.t), row.t
 
-    one = harness(process, returns="k string, t string, T bigint not null", on_error="column")
+    one = harness(process, returns="k string, t string, u bigint not null", on_error="column")
     good, bad = one.run_micro_batch([("a", 1), ("a", 2)])
-    assert good == Row(k="a", t="1", T=1, error=None)
+    assert good == Row(k="a", t="1", u=1, error=None)
     assert bad[:3] == ("a", None, None)
     assert (bad.error.kind, bad.error.message) == ("ValueError", "2")
+
+
+def test_none_is_no_row_of_a_side_output():
+    async def process(self, row, ctx):
+        ctx.output("log", None)
+
+    one = harness(process, side_outputs={"log": "t bigint"})
+    with pytest.raises(pb.ResultTypeMismatch, match="SIDE_OUTPUT_OF_NONE"):
+        one.process(("a", 1))
+    assert one.side_output("log") == []
 
 
 def test_not_null_counts_for_what_the_function_gives():

@@ -216,6 +216,24 @@ def test_side_outputs():
         one.side_output("late")
 
 
+@pytest.mark.parametrize("columns", ["why string", "why string, n int"])
+def test_none_is_no_row_of_a_side_output(columns):
+    def process(self, row, ctx):
+        ctx.output("bad", None if row.t else (None,) * len(columns.split(",")))
+
+    one = harness(process, side_outputs={"bad": columns})
+    with pytest.raises(pb.ResultTypeMismatch, match=r"SIDE_OUTPUT_OF_NONE.*side output 'bad'"):
+        one.process(("a", 1))
+    one.process(("a", 0))
+    assert [tuple(row) for row in one.side_output("bad")] == [(None,) * len(columns.split(","))]
+
+
+def test_what_is_no_row_of_several_columns_is_told_to_be_one():
+    one = harness(lambda self, row, ctx: ctx.output("bad", 5), side_outputs={"bad": "a int, b int"})
+    with pytest.raises(pb.ResultTypeMismatch, match="A row has a value for each of them"):
+        one.process(("a", 1))
+
+
 def test_state_is_looked_at_without_touching_it():
     one = harness(lambda self, row, ctx: self.n.update(row.t))
     one.process(("a", 5))
@@ -529,3 +547,35 @@ def test_late_rows_out_of_order_are_refused():
         pb.InvalidOption, match='on_late must be one of "drop", "process", "output"'
     ):
         late_rows("keep")
+
+
+def test_names_of_columns_are_found_in_any_case_as_on_spark():
+    schema = "k string, t bigint"
+    one = harness(
+        lambda self, row, ctx: (repr(ctx.key), ctx.timestamp),
+        **{"by": ["T", "K"], "timestamp": "T", "order_by": "T", "schema": schema},
+    )
+    found = one.run_micro_batch([("a", 2), ("a", 1)])
+    assert found == [Row("Row(t=1, k='a')", 1), Row("Row(t=2, k='a')", 2)]
+
+
+@pytest.mark.parametrize(
+    ("options", "problem", "named"),
+    [
+        ({"by": ["k", "K"]}, pb.InvalidOption, "by must be .* several different ones"),
+        ({"order_by": ["t", "T"]}, pb.InvalidOption, "order_by must be .* several different ones"),
+        ({"schema": "k string, K string"}, pb.InvalidOption, "AMBIGUOUS_COLUMN.*by names"),
+        ({"schema": "k map<string, int>"}, pb.InvalidSchema, "NOT_COMPARABLE.*by names"),
+        ({"returns": "n bigint, N string"}, pb.InvalidSchema, "OUTPUT_NAME_CLASH"),
+        ({"side_outputs": {"N": "a int"}}, pb.InvalidSchema, "OUTPUT_NAME_CLASH"),
+        ({"returns": "tag int", "side_outputs": {"b": "a int"}}, pb.InvalidSchema, "NAME_CLASH"),
+        (
+            {"returns": "Late int", "on_late": "output", "timestamp": "t"},
+            pb.InvalidSchema,
+            "OUTPUT_NAME_CLASH",
+        ),
+    ],
+)
+def test_columns_that_spark_refuses_are_refused(options, problem, named):
+    with pytest.raises(problem, match=named):
+        harness(**options)

@@ -193,3 +193,17 @@ def test_a_global_view_of_calls_is_read_by_a_session_that_has_used_nothing_of_ou
         assert sorted(row.lower for row in read.collect()) == ["x", "x", "y"]
     finally:
         spark.catalog.dropGlobalTempView("answered")
+
+
+def test_one_column_by_two_names_is_refused_unless_case_counts(
+    spark: SparkSession, letters: DataFrame
+) -> None:
+    asked = {"returns": "n bigint"}
+    for options in ({"by": ["k", "K"]}, {"by": "k", "order_by": ["other", "OTHER"]}):
+        with pytest.raises(pb.InvalidOption, match=r"must be .* several different ones"):
+            pb.process_keyed(letters, Count(), **options, **asked)
+    with pytest.raises(pb.InvalidOption, match=r"inputs must be .* several different ones"):
+        pb.async_io(letters, print, inputs=["k", "K"], **asked)
+    with settings(spark, **{"spark.sql.caseSensitive": "true"}):
+        upper = letters.withColumnRenamed("other", "K")
+        assert pb.process_keyed(upper, Count(), by=["k", "K"], **asked).columns == ["n"]

@@ -2,6 +2,7 @@
 
 import datetime
 import decimal
+import re
 
 import numpy as np
 import pytest
@@ -218,6 +219,32 @@ def test_state_is_out_of_reach_without_a_key():
             use(1)
     with pytest.raises(pb.StateError, match="no current key"):
         keys.runtime.timers.list()
+
+
+@pytest.mark.parametrize(
+    ("declare", "call"),
+    [
+        (lambda ctx: ctx.value_state("s", "boolean"), "value()"),
+        (lambda ctx: ctx.list_state("s", "int"), "get()"),
+        (lambda ctx: ctx.map_state("s", "int", "int"), "is_empty()"),
+        (lambda ctx: ctx.reducing_state("s", "int", max), "get()"),
+        (lambda ctx: ctx.aggregating_state("s", "array<bigint>", Mean()), "get()"),
+    ],
+)
+def test_a_handle_is_no_condition_and_names_the_call_that_is_one(declare, call):
+    keys = AtKeys(declare)
+    handle = keys.at()
+    for ask in (lambda: bool(handle), lambda: not handle, lambda: handle or 1):
+        with pytest.raises(pb.StateError, match=re.escape(f"state.{call}")) as told:
+            ask()
+        assert told.value.condition == "HANDLE_AS_CONDITION"
+
+
+def test_timers_are_no_condition():
+    keys = AtKeys(lambda ctx: ctx.value_state("s", "int"))
+    keys.at()
+    with pytest.raises(pb.StateError, match=r"ctx.timers stands .*timers.list\(\)"):
+        bool(keys.runtime.context.timers)
 
 
 def open_with(declare):

@@ -1,5 +1,7 @@
 """State that expires: what is seen, renewed and removed; both clocks."""
 
+import functools
+
 import pytest
 
 import pillarbox as pb
@@ -242,3 +244,23 @@ def test_event_time_needs_a_watermark():
 def test_a_ttl_that_can_not_work_is_refused(options):
     with pytest.raises(pb.InvalidOption):
         pb.StateTtl(**options)
+
+
+async def tells_later(key, map_key, value): ...
+
+
+def tells_by_and_by(key, map_key, value):
+    yield key
+
+
+class TellsLater:
+    async def __call__(self, key, map_key, value): ...
+
+
+@pytest.mark.parametrize(
+    "on_expire",
+    [tells_later, tells_by_and_by, functools.partial(tells_by_and_by, "a"), TellsLater()],
+)
+def test_an_on_expire_whose_call_would_run_nothing_is_refused(on_expire):
+    with pytest.raises(pb.InvalidOption, match="on_expire must be a plain function"):
+        pb.StateTtl("1 s", on_expire=on_expire)

@@ -10,7 +10,7 @@ import pytest
 
 import pillarbox as pb
 from pillarbox._keyed_async.options import CallOptions
-from worker.keyed_driver import KEEP, KeyedInProcess, Store
+from worker.keyed_driver import KEEP, NONE, KeyedInProcess, Store
 from worker.test_keyed_session import row
 
 LOG: list[str] = []
@@ -87,6 +87,33 @@ def test_calls_that_fail_are_told_by_kind_and_counted_at_the_end(keyed):
     assert [note[:2] for note in keyed.notes[1:]] == [(0, "TypeError")]
     assert keyed.end()
     assert keyed.notes[2:] == [(2, "TypeError", "")]
+
+
+class Fails(pb.AsyncKeyedProcessFunction):
+    async def process(self, row, ctx):
+        raise LookupError(f"{ctx.key}")
+
+
+@pytest.mark.parametrize(
+    ("by", "key", "returned", "found"),
+    [
+        ("k string", "a", "k string, x bigint, y bigint", [("a", 5, None), (None, 5, None)]),
+        (
+            "k string, j int",
+            ("a", 7),
+            "j int, k string, x int",
+            [(7, "a", None), (None, None, None)],
+        ),
+        ("k double", 2.0, "y bigint, k double", [(None, 2.0), (None, None)]),
+    ],
+)
+def test_the_row_of_a_failed_call_has_the_key_that_the_function_does_not_see(
+    keyed, by, key, returned, found
+):
+    calls = CallOptions(on_error="null")
+    one = keyed.start_keyed(Fails(), by=by, inputs="x bigint", returns=returned, calls=calls)
+    none = None if len(by.split(",")) == 1 else (None, None)
+    assert Store(one).run([(0, key, NONE, (5,)), (0, none, NONE, (5,))]) == found
 
 
 def test_the_resource_and_the_function_stay_open_for_the_next_task(keyed):

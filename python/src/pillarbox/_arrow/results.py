@@ -282,7 +282,7 @@ def _advice(answer: object, place: Place) -> str:
         if place.lenient:
             return "For several rows of one input row, pass explode=True."
         return "A row is no list: take it out of that."
-    return "Return None for no match."
+    return "Return None for no match." if place.lenient else "A row has a value for each of them."
 
 
 def _one_column(

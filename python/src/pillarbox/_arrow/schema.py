@@ -18,7 +18,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from .._base.checks import check_text
+from .._base.checks import check_text, not_columns
 from .._base.spark_versions import in_utc
 from ..errors import PillarboxError, error, shown
 from .classes import is_record, mapped_annotation
@@ -152,12 +152,12 @@ def is_case_sensitive(spark: SparkSession) -> bool:
 def select_inputs(schema: StructType, inputs: Sequence[str] | None, case_sensitive: bool) -> Any:
     """Return the columns of ``schema`` that the function sees, in the order of ``inputs``.
 
-    Names are resolved as Spark resolves them. Raises ``InvalidOption`` (UNKNOWN_COLUMN,
-    AMBIGUOUS_COLUMN) and ``InvalidSchema`` (UNSUPPORTED_TYPE).
+    Names are resolved as Spark resolves them. Raises as ``find_columns``, and ``InvalidSchema``
+    (UNSUPPORTED_TYPE).
     """
     chosen = list(schema.fields)
     if inputs is not None:
-        chosen = [find_column(schema, name, "inputs", case_sensitive) for name in inputs]
+        chosen = find_columns(schema, inputs, "inputs", case_sensitive)
     for column in chosen:
         check_type(column.dataType, column.name, "the input")
     return StructType(chosen)
@@ -185,6 +185,19 @@ def find_column(
         names = ", ".join(field.name for field in found)
         raise error("AMBIGUOUS_COLUMN", option=option, column=name, count=len(found), found=names)
     return found[0]
+
+
+def find_columns(
+    schema: StructType, names: Sequence[str], option: str, case_sensitive: bool
+) -> list[StructField]:
+    """Return the columns that ``option`` names, which must be different ones.
+
+    Raises as ``find_column``, and ``InvalidOption`` for two names of one column ("k" and "K").
+    """
+    found = [find_column(schema, name, option, case_sensitive) for name in names]
+    if len({column.name for column in found}) < len(found):
+        raise not_columns(option, list(names))
+    return found
 
 
 def output_schema(

@@ -72,10 +72,11 @@ def by_place(
     has_resource: bool,
     arguments: Sequence[Any],
     named: Mapping[str, Any],
+    problem: str = "WRONG_ARGUMENTS",
 ) -> tuple[Sequence[Any], Mapping[str, Any]]:
     """Return the arguments by place as far as that goes, so that equal calls look alike.
 
-    Raises ``InvalidFunction`` (WRONG_ARGUMENTS) unless ``function`` takes such arguments.
+    Raises ``InvalidFunction`` (``problem``) unless ``function`` takes such arguments.
     """
     try:
         signature = inspect.signature(function)
@@ -83,14 +84,14 @@ def by_place(
         return arguments, named  # a built-in without a signature
     try:
         bound = signature.bind(*(None,) * has_resource, *arguments, **named)
-    except TypeError as problem:
+    except TypeError as refusal:
         columns = [f"column {number + 1}" for number in range(len(arguments))]
         given = ["resource"] * has_resource + columns + [f"{one}=column" for one in named]
         raise error(
-            "WRONG_ARGUMENTS",
+            problem,
             function=name,
             signature=str(signature),
             call=f"{name}({', '.join(given)})",
-            reason=str(problem),
+            reason=str(refusal),
         ) from None
     return bound.args[has_resource:], bound.kwargs

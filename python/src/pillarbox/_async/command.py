@@ -12,6 +12,7 @@ from .._base.functions import (
     check_called,
     check_parameters,
     is_async,
+    is_generator,
     name_of,
     pickled,
     takes,
@@ -118,7 +119,10 @@ def check_function(function: object, with_resource: bool, is_batch: bool) -> Non
 
 
 def check_resource(resource: object) -> None:
-    """Raise ``InvalidFunction`` unless ``resource`` can be called without arguments."""
+    """Raise ``InvalidFunction`` unless ``resource`` can be called, and may give a manager.
+
+    The conditions are RESOURCE_NOT_CALLABLE and RESOURCE_WITHOUT_DECORATOR.
+    """
     if resource is None:
         return
     if not callable(resource):
@@ -126,3 +130,6 @@ def check_resource(resource: object) -> None:
     if not takes(resource, 0):
         signature = f"{name_of(resource)}{inspect.signature(resource)}"
         raise error("RESOURCE_NOT_CALLABLE", value=signature)
+    for is_one, gives in ((is_async, "a coroutine"), (is_generator, "a generator")):
+        if is_one(resource):
+            raise error("RESOURCE_WITHOUT_DECORATOR", resource=name_of(resource), gives=gives)

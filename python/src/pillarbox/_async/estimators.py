@@ -23,9 +23,9 @@ Estimated = tuple[list[float] | None, str | None, str | None]
 
 
 def check_estimators(options: AsyncOptions) -> None:
-    """Raise ``InvalidFunction`` unless functions in ``estimate`` take a row."""
+    """Raise ``InvalidFunction`` (ESTIMATE_WRONG_PARAMETERS) for an ``estimate`` not of a row."""
     for function in options.estimators:
-        check_parameters(function, ("row",), name_of(function))
+        check_parameters(function, ("row",), name_of(function), "ESTIMATE_WRONG_PARAMETERS")
 
 
 def estimator(functions: Sequence[Callable[..., Any]]) -> Callable[..., Estimated]:

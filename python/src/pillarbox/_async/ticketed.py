@@ -72,5 +72,7 @@ class Ticketed:
     def _check_parameters(self, with_resource: bool, is_batch: bool) -> None:
         """Raise ``InvalidFunction`` for a half that can't be called so."""
         second = ("resource",) if with_resource else ()
-        for half, first in ((self.submit, "rows" if is_batch else "row"), (self.collect, "ticket")):
-            check_parameters(half, (first, *second), name_of(half))
+        row, submit, collect = "rows" if is_batch else "row", self.submit, self.collect
+        check_parameters(submit, (row, *second), name_of(submit))
+        problem = "TICKETED_WRONG_PARAMETERS"
+        check_parameters(collect, ("ticket", *second), name_of(collect), problem)

@@ -99,7 +99,12 @@ def column_names(option: str, value: object) -> tuple[str, ...]:
     names = (value,) if isinstance(value, str) else value
     if _are_names(names) and len(set(names)) == len(names):
         return tuple(names)
-    raise invalid(option, "the name of a column, or several different ones", value, '"key"')
+    raise not_columns(option, value)
+
+
+def not_columns(option: str, value: object) -> PillarboxError:
+    """Return the error for what is neither a name nor several of different columns."""
+    return invalid(option, "the name of a column, or several different ones", value, '"key"')
 
 
 def _are_names(value: object) -> TypeGuard[Sequence[str]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import error, shown
-from .checks import check
+from .checks import check, invalid
 from .failures import message_of
 from .unknown_options import answers_unknown
 
@@ -97,11 +97,16 @@ def unpickled(command: bytes) -> object:
 
 def is_async(function: object) -> bool:
     """Return True if a call gives a coroutine, also through a partial or ``__call__``."""
+    return any(map(inspect.iscoroutinefunction, _run_by_call(function)))
+
+
+def _run_by_call(function: object) -> tuple[object, ...]:
+    """Return what may run when ``function`` is called; of a class nothing, as that makes one."""
     while isinstance(function, functools.partial):
         function = function.func
-    if inspect.iscoroutinefunction(function):
-        return True
-    return inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+    if isinstance(function, type):
+        return ()
+    return function, getattr(function, "__call__", None)  # noqa: B004
 
 
 def check_called(function: object, refusal: str, answer: str) -> Callable[..., Any]:
@@ -129,9 +134,7 @@ def check_called(function: object, refusal: str, answer: str) -> Callable[..., A
 
 def is_generator(function: object) -> bool:
     """Return True if a call gives a generator, also through a partial or ``__call__``."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    kinds = (function, getattr(function, "__call__", None))  # noqa: B004
+    kinds = _run_by_call(function)
     return any(inspect.isasyncgenfunction(one) or inspect.isgeneratorfunction(one) for one in kinds)
 
 
@@ -145,6 +148,21 @@ def check_parameters(
     if not takes(function, len(arguments)):
         signature, call = str(inspect.signature(function)), f"{name}({', '.join(arguments)})"
         raise error(problem, function=name, signature=signature, call=call)
+
+
+def check_callback(
+    option: str, value: object, expected: str, parameters: int, example: str
+) -> None:
+    """Raise INVALID_OPTION unless ``value`` is a plain function that takes so many arguments.
+
+    ``expected`` describes it with its parameters, such as "a predicate of one argument".
+    """
+    check(callable(value), option, expected, value, example)
+    plain = "a plain function: the coroutine of an `async def`, or a generator, would not run"
+    check(not (is_async(value) or is_generator(value)), option, plain, value, example)
+    if not takes(value, parameters):
+        signature = inspect.signature(value)  # type: ignore[arg-type]
+        raise invalid(option, f"{expected}, and {name_of(value)} has {signature}", value, example)
 
 
 def check_method(method: Any, parameters: tuple[str, ...], called: str) -> None:

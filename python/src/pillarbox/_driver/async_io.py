@@ -196,7 +196,8 @@ def _plan(
     output = output_schema(schema, added, options.added_columns(schema.names), sensitive)
     check_call_key(options, schema, inputs, df.isStreaming, sensitive)
     by = key_columns(schema, options.by, sensitive)
-    key_columns(schema, options.keys_of_limits, sensitive, "limit.key")
+    for key in options.keys_of_limits:
+        key_columns(schema, (key,), sensitive, "limit.key")
     door = _door_to_jvm(df, function, engine)
     identity = identify(df, options.name, columns, options.inputs)
     check_kind(function, options, resource)

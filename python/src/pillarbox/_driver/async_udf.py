@@ -275,9 +275,9 @@ class AsyncUdf:
         ``Column``. Otherwise, and with texts if it is awaited, it is a call with these values. It
         opens the resource if there is one.
 
-        Raises :class:`InvalidFunction` (WRONG_ARGUMENTS, NOT_PICKLABLE) if the function doesn't
-        take so many, or can't travel, and :class:`EngineUnavailable` where the session lacks the
-        jar.
+        Raises :class:`InvalidFunction` (WRONG_ARGUMENTS, ESTIMATE_WRONG_PARAMETERS, NOT_PICKLABLE)
+        if the function, or an estimate, doesn't take so many, or can't travel, and
+        :class:`EngineUnavailable` where the session lacks the jar.
         """
         from pyspark.sql import Column
 
@@ -285,7 +285,8 @@ class AsyncUdf:
         has_resource = self._resource is not None
         places, by_name = by_place(self._function, self._name, has_resource, arguments, named)
         for function in self._options.estimators:
-            by_place(function, name_of(function), False, places, by_name)
+            problem = "ESTIMATE_WRONG_PARAMETERS"
+            by_place(function, name_of(function), False, places, by_name, problem)
         is_column = any(isinstance(one, Column) for one in given)
         plain = [one for one in given if not isinstance(one, (str, Column))]
         if plain and is_column:

@@ -10,6 +10,8 @@ from .._keyed.input_columns import quoted
 from ..errors import error, shown
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructField
 
@@ -32,19 +34,36 @@ def failed(df: DataFrame, *, column: str | None = None) -> DataFrame:
     ----------
     column: the error column; needed where several operators have one.
 
-    Raises :class:`InvalidOption` (NO_ERROR_COLUMN, SEVERAL_ERROR_COLUMNS, UNKNOWN_COLUMN).
+    Raises :class:`InvalidOption` (NO_ERROR_COLUMN, SEVERAL_ERROR_COLUMNS, UNKNOWN_COLUMN,
+    AMBIGUOUS_COLUMN).
     """
     from .._arrow.schema import INPUTS
 
     found = _error_column(df, column)
-    inputs = list(found.metadata[INPUTS])
+    inputs, columns = list(found.metadata[INPUTS]), df.columns
+    option = f"the metadata of {shown(found.name)}"
     for name in inputs:
-        if name not in df.columns:
-            available = ", ".join(df.columns)
-            option = f"the metadata of {shown(found.name)}"
-            raise error("UNKNOWN_COLUMN", option=option, column=name, available=available)
+        count = columns.count(name)
+        if count < inputs.count(name):
+            raise error("UNKNOWN_COLUMN", option=option, column=name, available=", ".join(columns))
+        if count > inputs.count(name):
+            there = ", ".join([name] * count)
+            raise error("AMBIGUOUS_COLUMN", option=option, column=name, count=count, found=there)
+    if len({name.lower() for name in columns}) < len(columns):
+        return _failed_by_place(df, found.name, inputs)
     rows = df.where(df[quoted(found.name)].isNotNull())
     return rows.select(*[df[quoted(name)] for name in inputs])
+
+
+def _failed_by_place(df: DataFrame, error_column: str, inputs: Sequence[str]) -> DataFrame:
+    """Return the failed rows of ``df``, in which a name alone may not tell a column."""
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(df.columns):
+        places.setdefault(name, []).append(place)
+    numbered = df.toDF(*map(str, range(len(df.columns))))
+    rows = numbered.where(numbered[str(places[error_column][0])].isNotNull())
+    taken = {name: iter(found) for name, found in places.items()}
+    return rows.select(*[numbered[str(next(taken[name]))].alias(name) for name in inputs])
 
 
 @answers_unknown

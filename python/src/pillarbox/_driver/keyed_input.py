@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
 
-from .._arrow.schema import claim, find_column, is_case_sensitive, parse_returns, select_inputs
+from .._arrow.schema import (
+    find_column,
+    find_columns,
+    is_case_sensitive,
+    parse_returns,
+    select_inputs,
+)
 from .._base.checks import check_flag, check_frame, check_name, column_names, needs_other
 from .._keyed.input_columns import as_source, check_comparable, check_timestamp
-from .._keyed.output import LATE, TAG, OnLate, check_on_late, check_tag, wire_schema
+from .._keyed.output import LATE, OnLate, check_names, check_on_late, wire_schema
 from .._keyed.tagged import union_time
 from ..errors import error
 from ..options import Backend, StateBackend, as_backend, check_parts
@@ -98,7 +104,7 @@ def check_input(df: DataFrame, options: KeyedOptions) -> KeyedInput:
 
     keys = key_columns(schema, column_names("by", options.by), sensitive)
     order_by = () if options.order_by is None else column_names("order_by", options.order_by)
-    order = [find_column(schema, name, "order_by", sensitive) for name in order_by]
+    order = find_columns(schema, order_by, "order_by", sensitive)
     for column in order:
         check_comparable(column, "order_by")
     marked = [field for field in schema.fields if WATERMARK in field.metadata]
@@ -153,18 +159,9 @@ def parse_outputs(
     spark: SparkSession,
 ) -> tuple[StructType, dict[str, StructType]]:
     """Return the columns of the main output and of the side outputs. Raises ``InvalidSchema``."""
-    case_sensitive = found.case_sensitive
     columns = parse_returns(returns, spark)
     sides = side_outputs or {}
-    owners: dict[str, str] = {}
-    late = () if found.late is None else (LATE,)
-    for name in (TAG, *late) if sides or late else ():
-        claim(owners, name, "on_late" if late else "side_outputs", case_sensitive)
-    for name in columns.names:
-        claim(owners, name, "returns", case_sensitive)
-    for name in sides:
-        check_tag(name)
-        claim(owners, name, "side_outputs", case_sensitive)
+    check_names(columns, sides, found.options.on_late, found.case_sensitive)
     return columns, {
         tag: parse_returns(kind, spark, f"side_outputs[{tag!r}]") for tag, kind in sides.items()
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .._arrow.schema import check_type, find_column
+from .._arrow.schema import check_type, find_columns
 from .._async.options import AsyncOptions
 from .._base.checks import needs_other
 from .._keyed.input_columns import check_comparable
@@ -18,7 +18,7 @@ def key_columns(
     schema: StructType, names: Sequence[str], case_sensitive: bool, option: str = "by"
 ) -> list[StructField]:
     """Return the columns of keys. Raises ``InvalidOption`` and ``InvalidSchema``."""
-    keys = [find_column(schema, name, option, case_sensitive) for name in names]
+    keys = find_columns(schema, names, option, case_sensitive)
     for key in keys:
         check_type(key.dataType, key.name, option)
         check_comparable(key, option)
@@ -39,8 +39,7 @@ def check_call_key(
         raise needs_other("journal", True, condition, advice)
     columns = inputs.fields
     if options.call_key is not None:
-        names = options.call_key
-        columns = [find_column(schema, name, "call_key", case_sensitive) for name in names]
+        columns = find_columns(schema, options.call_key, "call_key", case_sensitive)
     elif options.journal is None and not options.share_calls:
         return
     for column in columns:

@@ -74,7 +74,7 @@ def process_keyed(
         not among them unless the function emits them.
     inputs: the columns that the function sees; all by default.
     timestamp: the column with a row's event time, for ``ctx.timestamp``, event-time TTL and
-        time_sorted; by default that of the watermark, or of a :func:`tagged_union`.
+        time_sorted; by default that of a stream's watermark, or of a :func:`tagged_union`.
     order_by: columns by which each micro-batch's rows of a key are sorted; Spark promises no order
         otherwise. In a batch all rows of the key are.
     time_sorted: rows wait until the watermark has reached them, and then run in the order of time
@@ -165,9 +165,10 @@ def process_keyed_async(
     timeout: the longest time of a row over all its attempts, or a :class:`Timeout`.
     retry: the number of attempts, the first included, or a :class:`Retry`; one by default.
     on_error: the treatment of a row whose call fails for good, and leaves no state: "raise" fails
-        the task, "null" emits a row of the input's columns that are in ``returns``, the others
-        null, "column" (or an :class:`ErrorColumn`) emits it with the column ``error`` as in
-        :func:`async_io`, which is null in rows of the function.
+        the task, "null" emits a row of those columns of ``returns`` that the key or the function's
+        input has under the same name and type, the others null, "column" (or an
+        :class:`ErrorColumn`) emits it with the column ``error`` as in :func:`async_io`, which is
+        null in rows of the function.
     call_column: the name of a column that tells of the call of every row of the main output, as in
         :func:`async_io`; its attempts are those of ``process``. The call of an input row that gives
         no row is in :func:`usage` only.

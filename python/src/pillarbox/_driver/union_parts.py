@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructField
 
-from .._arrow.schema import check_type, claim, find_column, is_case_sensitive
+from .._arrow.schema import check_type, claim, find_columns, is_case_sensitive
 from .._base.checks import check_frame, check_name, column_names, invalid
 from .._keyed.input_columns import as_source, check_comparable, check_timestamp, quoted
 from .._keyed.output import SIDE_OUTPUT, TAG, check_tag
@@ -77,7 +77,7 @@ class Parts:
     def _found(self, tag: str, option: str, names: Sequence[str]) -> list[StructField]:
         place = f"{option}[{tag!r}]"
         schema = self._inputs[tag].schema
-        found = [find_column(schema, name, place, self._sensitive) for name in names]
+        found = find_columns(schema, names, place, self._sensitive)
         for field in found:
             check_type(field.dataType, field.name, place)
             check_comparable(field, place)

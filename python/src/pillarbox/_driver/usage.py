@@ -87,10 +87,10 @@ def _session_of(query: Any) -> Any:
 
 
 def _by_columns(df: Any, by: Sequence[str]) -> DataFrame:
-    from .._arrow.schema import OPERATOR, find_column, is_case_sensitive
+    from .._arrow.schema import OPERATOR, find_columns, is_case_sensitive
 
     sensitive = is_case_sensitive(df.sparkSession)
-    groups = [find_column(df.schema, name, "by", sensitive).name for name in by]
+    groups = [column.name for column in find_columns(df.schema, by, "by", sensitive)]
     for name in groups:
         own = name.lower() in ("operator", *_COUNTS, "usage")
         check(not own, "by", "no column of pb.usage itself (rename it)", name, "tenant")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import types as t
@@ -9,7 +10,9 @@ from pyspark.sql import types as t
 from .._arrow.classes import is_record, mapped_type
 from .._arrow.ddl import parse_columns
 from .._arrow.row_class import row_class
-from .._arrow.schema import find_column
+from .._arrow.schema import find_columns
+from .._base.checks import column_names
+from .._keyed.input_columns import check_comparable
 
 
 def columns_of(schema: str | t.StructType | type[Any]) -> t.StructType:
@@ -21,11 +24,20 @@ def columns_of(schema: str | t.StructType | type[Any]) -> t.StructType:
     return parse_columns(columns, "schema")
 
 
-def key_reader(columns: t.StructType, by: tuple[str, ...]) -> Any:
-    positions = [columns.names.index(find_column(columns, name, "by").name) for name in by]
+def keys_of(columns: t.StructType, by: str | Sequence[str]) -> t.StructType:
+    """Return the columns of the key. Raises ``InvalidOption`` and ``InvalidSchema``."""
+    keys = find_columns(columns, column_names("by", by), "by", case_sensitive=False)
+    for key in keys:
+        check_comparable(key, "by")
+    return t.StructType(keys)
+
+
+def key_reader(columns: t.StructType, keys: t.StructType) -> Any:
+    """Return a function from a row to its key, as ``ctx.key`` gives it."""
+    positions = list(map(columns.names.index, keys.names))
     if len(positions) == 1:
         return lambda row: row[positions[0]]
-    make, new = row_class(by), tuple.__new__
+    make, new = row_class(tuple(keys.names)), tuple.__new__
     return lambda row: new(make, [row[position] for position in positions])
 
 

@@ -13,12 +13,12 @@ from pyspark.sql import types as t
 from .._arrow.fields import Place
 from .._arrow.schema import parse_returns
 from .._async.options import options_of_jvm
-from .._base.checks import column_names, needs_other
+from .._base.checks import needs_other
 from .._keyed.context import EVENT_TIMER, PROCESSING_TIMER, ROW, UNKNOWN
 from .._keyed.function import AsyncKeyedProcessFunction, KeyedProcessFunction
 from .._keyed.input_columns import order_key, timestamp_reader
 from .._keyed.methods import check_methods
-from .._keyed.output import LATE, OnLate, check_on_late, check_tag, row_acceptor, without_none
+from .._keyed.output import LATE, OnLate, check_names, check_on_late, row_acceptor, without_none
 from .._keyed.runtime import KeyedRuntime
 from .._keyed.surface import Timer
 from .._keyed.tagged import union_time
@@ -28,7 +28,7 @@ from .._keyed_async.permits import TaskPermits
 from .._keyed_async.runtime import AsyncKeyedRuntime
 from ..errors import ResultTypeMismatch, error, shown
 from . import snapshot as snapshots
-from .columns import columns_of, key_reader, up_to_ms
+from .columns import columns_of, key_reader, keys_of, up_to_ms
 from .loop import HarnessLoop
 from .memory import KeySpace, hashable, visible
 from .telling import telling
@@ -60,8 +60,9 @@ class Harness:
         self._accept_row = row_acceptor(columns, Place(error="INPUT_TYPE_MISMATCH"))
         output = parse_returns(returns, None)
         calls = None if given is None else given.calls(type(function).__name__, output)
-        self._accept_output = row_acceptor(output if calls is None else calls.output, Place())
-        keys = column_names("by", by)
+        output = output if calls is None else calls.output
+        self._accept_output = row_acceptor(output, Place())
+        keys = keys_of(columns, by)
         self._key_of = key_reader(columns, keys)
         if timestamp is None and (time := union_time(columns)) is not None:
             timestamp = time.name
@@ -69,23 +70,22 @@ class Harness:
         self._order = order_key(columns, order_by, None if time_sorted else timestamp)
         self._sorted = time_sorted
         sides = side_outputs or {}
-        for tag in sides:
-            check_tag(tag)
         check_on_late(on_late, time_sorted)
+        check_names(output, sides, on_late, case_sensitive=False)
         if on_late != "drop" and timestamp is None:
             advice = "Name the column of the watermark by timestamp=."
             raise needs_other("on_late", on_late, "in a harness without timestamp", advice)
         self._on_late = on_late
-        self._sides: dict[str, list[Any]] = {tag: [] for tag in sides}
-        if self._on_late == "output":
-            self._sides[LATE] = []
+        late = (LATE,) if on_late == "output" else ()
+        self._sides: dict[str, list[Any]] = {tag: [] for tag in (*sides, *late)}
         tags = {
             tag: row_acceptor(parse_returns(kind, None, f"side_outputs[{tag!r}]"), Place(tag))
             for tag, kind in sides.items()
         }
         self._loop: HarnessLoop | None = None
-        self._runtime = self._made(function, calls, columns, sorted_input=self._sorted, tags=tags)
-        self._runtime.context._key_names = keys
+        options = {"sorted_input": time_sorted, "tags": tags}
+        self._runtime = self._made(function, calls, columns, keys, **options)
+        self._runtime.context._key_names = keys.names
         self._is_open = True
         try:
             self._runtime.open()
@@ -100,14 +100,14 @@ class Harness:
         self.late_rows = 0
 
     def _made(
-        self, function: Any, calls: KeyedCalls | None, columns: t.StructType, **options: Any
+        self, function: Any, calls: KeyedCalls | None, *schemas: t.StructType, **options: Any
     ) -> KeyedRuntime:
         name = type(function).__name__
         if calls is None:
             return KeyedRuntime(function, name, **options)
         for option, _ in options_of_jvm(calls.options):
             raise error("HARNESS_NEEDS_SPARK", option=option)
-        runtime = AsyncKeyedRuntime(function, name, calls, columns, **options)
+        runtime = AsyncKeyedRuntime(function, name, calls, *schemas, **options)
         if calls.options.limits:
             runtime.permits = TaskPermits(calls.options.limits)
         self._loop = HarnessLoop(VirtualLoop())

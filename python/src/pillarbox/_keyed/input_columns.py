@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import types as t
 
-from .._arrow.schema import find_column
+from .._arrow.schema import find_column, find_columns
 from .._base.checks import column_names
 from .._base.values import shown_value
 from ..errors import error
@@ -44,14 +44,17 @@ def check_comparable(column: t.StructField, option: str) -> None:
 def timestamp_reader(
     columns: t.StructType, timestamp: str | None, is_needed: bool
 ) -> Callable[[Any], int | None]:
-    """Return a function from a row to its event time in epoch microseconds, None without one."""
+    """Return a function from a row to its event time in epoch microseconds, None without one.
+
+    Names of columns are found in any case, as Spark does by default.
+    """
     if timestamp is None:
         if is_needed:
             raise error("TIME_SORTED_WITHOUT_TIMESTAMP")
         return lambda row: None
-    column = find_column(columns, timestamp, "timestamp")
+    column = find_column(columns, timestamp, "timestamp", case_sensitive=False)
     check_timestamp(column, (t.TimestampType, t.TimestampNTZType, t.LongType))
-    position, micros = columns.names.index(timestamp), _micros(column.dataType)
+    position, micros = columns.names.index(column.name), _micros(column.dataType)
 
     def read(row: Any) -> int | None:
         value = row[position]
@@ -84,9 +87,10 @@ def order_key(
         return None
     default = () if timestamp is None else (timestamp,)
     names = default if order_by is None else column_names("order_by", order_by)
-    for name in names:
-        check_comparable(find_column(columns, name, "order_by"), "order_by")
-    positions = list(map(columns.names.index, names))
+    found = find_columns(columns, names, "order_by", case_sensitive=False)
+    for column in found:
+        check_comparable(column, "order_by")
+    positions = [columns.names.index(column.name) for column in found]
 
     def key(row: Any) -> tuple[Any, ...]:
         values = tuple(_comparable(row[position]) for position in positions)

@@ -17,6 +17,7 @@ from pyspark.sql import types as t
 from .._arrow.fields import Place
 from .._arrow.pieces import FrameSize, cut
 from .._arrow.results import row_shape
+from .._arrow.schema import claim
 from .._arrow.writers import list_writer
 from .._base.checks import check, check_choice, check_name, needs_other
 from ..errors import ResultTypeMismatch
@@ -35,6 +36,24 @@ def check_tag(tag: object, option: str = "a tag of side_outputs") -> None:
     check_name(option, tag, "bad")
     reserved = ", ".join(RESERVED_TAGS)
     check(tag not in RESERVED_TAGS, option, f"another one than {reserved}", tag, '"bad"')
+
+
+def check_names(
+    columns: t.StructType, tags: Iterable[Any], on_late: OnLate, case_sensitive: bool
+) -> None:
+    """Check the names of the main output's ``columns``, and the ``tags`` of side outputs.
+
+    Raises ``InvalidSchema`` (OUTPUT_NAME_CLASH), and ``InvalidOption`` as ``check_tag``.
+    """
+    owners: dict[str, str] = {}
+    sides, late = list(tags), (LATE,) if on_late == "output" else ()
+    for name in (TAG, *late) if sides or late else ():
+        claim(owners, name, "on_late" if late else "side_outputs", case_sensitive)
+    for name in columns.names:
+        claim(owners, name, "returns", case_sensitive)
+    for tag in sides:
+        check_tag(tag)
+        claim(owners, tag, "side_outputs", case_sensitive)
 
 
 def check_on_late(on_late: object, time_sorted: bool) -> None:

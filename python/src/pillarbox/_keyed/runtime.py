@@ -284,7 +284,7 @@ def _hint(problem: BaseException) -> str:
     """Return the remedy for a function that computes with the time of a row without one."""
     if isinstance(problem, TypeError) and "NoneType" in message_of(problem):
         return (
-            " ctx.timestamp is None here: name the column of the event time by timestamp=, or call "
-            "df.withWatermark(column, delay) before process_keyed."
+            " ctx.timestamp is None here: name the column of the event time by timestamp=. In a "
+            "stream df.withWatermark(column, delay) before process_keyed does so too."
         )
     return ""

@@ -8,8 +8,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, NoReturn, TypeVar
 
+from ..errors import PillarboxError, error
 from .typevars import In, Key, Out
 
 T = TypeVar("T")
@@ -24,6 +25,11 @@ class Timer(NamedTuple):
 
     timestamp: int
     time_domain: TimeDomain
+
+
+def _no_condition(what: str, call: str) -> PillarboxError:
+    """Return the error for a handle that stands where a condition is wanted."""
+    return error("HANDLE_AS_CONDITION", what=what, call=call)
 
 
 class Timers(ABC):
@@ -64,6 +70,10 @@ class Timers(ABC):
     def list(self) -> Sequence[Timer]:
         """Return the timers of the current key, the earliest first."""
 
+    def __bool__(self) -> NoReturn:
+        """Raise ``StateError`` (HANDLE_AS_CONDITION); a condition is ``timers.list()``."""
+        raise _no_condition("ctx.timers", "timers.list()")
+
 
 class Context(ABC, Generic[Key]):
     """The current row or timer; valid during the call only, in its thread.
@@ -86,7 +96,10 @@ class Context(ABC, Generic[Key]):
     """True for a row behind the watermark of the micro-batch before, with ``on_late="process"``."""
 
     processing_time: int
-    """The time of the micro-batch, which is constant in it, and the same in a replay."""
+    """The time of the micro-batch, which is constant in it, and the same in a replay.
+
+    In real-time mode it is the machine's clock, which goes on, and another one in a replay.
+    """
 
     @property
     @abstractmethod
@@ -107,8 +120,8 @@ class Context(ABC, Generic[Key]):
     def output(self, tag: str, row: Any) -> None:
         """Emit ``row`` to the side output ``tag``, which ``side_outputs=`` declares.
 
-        Raises :class:`StateError` for another tag, :class:`ResultTypeMismatch` for a row that does
-        not fit its columns.
+        Raises :class:`StateError` for another tag, :class:`ResultTypeMismatch` for None, and for a
+        row that does not fit its columns.
         """
 
 
@@ -128,9 +141,15 @@ class AsyncContext(Context[Key]):
 
 
 class KeyedState(ABC):
-    """The interface of all kinds of state."""
+    """The interface of all kinds of state.
+
+    The handle itself is no condition: ``if state:`` raises :class:`StateError`
+    (HANDLE_AS_CONDITION), which names the call that is one.
+    """
 
     __slots__ = ()
+
+    _CONDITION: ClassVar[str] = "get()"
 
     @property
     @abstractmethod
@@ -141,11 +160,17 @@ class KeyedState(ABC):
     def clear(self) -> None:
         """Remove the state of the current key."""
 
+    def __bool__(self) -> NoReturn:
+        """Raise ``StateError`` (HANDLE_AS_CONDITION)."""
+        raise _no_condition(f"The handle of the state {self.name!r}", f"state.{self._CONDITION}")
+
 
 class ValueState(KeyedState, Generic[T]):
     """One value a key."""
 
     __slots__ = ()
+
+    _CONDITION = "value()"
 
     @abstractmethod
     def value(self) -> T | None:
@@ -223,6 +248,8 @@ class MapState(KeyedState, Generic[K, V]):
     """Entries in no particular order. Neither keys nor values are None."""
 
     __slots__ = ()
+
+    _CONDITION = "is_empty()"
 
     @abstractmethod
     def get(self, key: K) -> V | None:

@@ -7,9 +7,9 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import Any, Literal, Protocol
 
-from .._base.checks import check, check_choice, invalid
+from .._base.checks import check_choice, invalid
 from .._base.durations import milliseconds
-from .._base.functions import takes
+from .._base.functions import check_callback
 from .._base.unknown_options import answers_unknown
 from .context import PROCESSING_TIMER, UNKNOWN
 from .surface import TimeDomain
@@ -34,9 +34,10 @@ class StateTtl:
         returned once more and then removed.
     time_domain: "processing_time" (the time of the micro-batch), or "event_time": the clock is the
         watermark and a write has the row's timestamp, so that a replay gives the same results.
-    on_expire: ``on_expire(key, map_key, value)`` is called in the worker, on the thread of the
-        function, when it meets an expired value; ``map_key`` is None except for entries of a map.
-        It is not called for values that are cleaned up without being read.
+    on_expire: ``on_expire(key, map_key, value)``, a plain function, is called in the worker, on
+        the thread of the function, when it meets an expired value; ``map_key`` is None except for
+        entries of a map. What it returns is not looked at. It is not called for values that are
+        cleaned up without being read.
 
     Raises :class:`InvalidOption`.
     """
@@ -53,8 +54,9 @@ class StateTtl:
         check_choice("update", self.update, Update)
         check_choice("visibility", self.visibility, Visibility)
         check_choice("time_domain", self.time_domain, TimeDomain)
-        fits = self.on_expire is None or takes(self.on_expire, 3)
-        check(fits, "on_expire", "a function of key, map_key and value", self.on_expire, "print")
+        if self.on_expire is not None:
+            expected = "a function of key, map_key and value"
+            check_callback("on_expire", self.on_expire, expected, 3, "print")
 
     @property
     def _ms(self) -> int:

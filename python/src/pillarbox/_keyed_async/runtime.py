@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from itertools import repeat
 from typing import Any
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from .._arrow.fields import Place
 from .._arrow.row_class import row_class
@@ -32,6 +32,7 @@ class AsyncKeyedRuntime(KeyedRuntime):
 
     ``run_rows`` and ``run_events`` return when all calls are done. ``rows`` has the results in the
     order of the input. They are checked as each call ends, and are tuples of ``calls.output``.
+    The row of a failed call has what ``returns`` shares with the function's input and the key.
     ``failed_calls``, ``permits`` and ``tell_tally`` are those of the task, and set before its rows.
     """
 
@@ -41,7 +42,13 @@ class AsyncKeyedRuntime(KeyedRuntime):
     tell_tally: Callable[[Tally], None] | None = None
 
     def __init__(
-        self, function: Any, name: str, calls: KeyedCalls, input_schema: StructType, **options: Any
+        self,
+        function: Any,
+        name: str,
+        calls: KeyedCalls,
+        input_schema: StructType,
+        key_schema: StructType,
+        **options: Any,
     ) -> None:
         super().__init__(function, name, **options)
         self._calls = calls
@@ -52,7 +59,9 @@ class AsyncKeyedRuntime(KeyedRuntime):
         # A tuple of one would be ambiguous for one column. Other rows are fastest as tuples.
         names = tuple(calls.returns.names)
         self._plain = tuple if len(names) > 1 else lambda row: row_class(names)(*row)
-        self._shared = [_place(field, input_schema) for field in calls.returns.fields]
+        known = [*input_schema.fields, *key_schema.fields]
+        self._shared = [_place(field, known) for field in calls.returns.fields]
+        self._has_one_key = len(key_schema.fields) == 1
         self._queues: KeyQueues | None = None
         self._failed: RowCall | None = None
 
@@ -193,7 +202,9 @@ class AsyncKeyedRuntime(KeyedRuntime):
     def _row_without(self, call: RowCall) -> tuple[Any, ...]:
         """Return the output row for a row whose call has failed."""
         assert call.failure is not None
-        row = tuple(None if at is None else call.row[at] for at in self._shared)
+        key = self.context._keys[call.key_index]
+        known = (*call.row, key) if self._has_one_key else (*call.row, *key)
+        row = tuple(None if at is None else known[at] for at in self._shared)
         if not self._has_error:
             return row if self._has_call else self._plain(row)
         assert self._queues is not None
@@ -206,9 +217,9 @@ class AsyncKeyedRuntime(KeyedRuntime):
         self.go_back_to(first + call.index)
 
 
-def _place(field: Any, input_schema: StructType) -> int | None:
-    """Return the position of the same column in the input, if it is there."""
-    for at, one in enumerate(input_schema.fields):
+def _place(field: StructField, known: Sequence[StructField]) -> int | None:
+    """Return the position of the same column among those that are known, if it is there."""
+    for at, one in enumerate(known):
         if one.name == field.name and one.dataType == field.dataType:
             return at
     return None

@@ -132,4 +132,5 @@ def _runtime(command: KeyedCommand, spec: dict[str, Any]) -> KeyedRuntime:
     name, calls = spec["name"], command.calls
     if calls is None:
         return KeyedRuntime(command.function, name, **options)
-    return AsyncKeyedRuntime(command.function, name, calls, command.input_schema, **options)
+    schemas = command.input_schema, command.key_schema
+    return AsyncKeyedRuntime(command.function, name, calls, *schemas, **options)

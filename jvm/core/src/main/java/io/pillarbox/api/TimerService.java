@@ -8,7 +8,7 @@ import java.util.List;
  */
 public interface TimerService {
 
-  /** The time of the micro-batch in milliseconds; that of the machine in a batch. */
+  /** The time of the micro-batch in milliseconds; that of the machine in a batch and in real-time mode. */
   long currentProcessingTime();
 
   /** The watermark in milliseconds; {@code Long.MIN_VALUE} before the first one. */
