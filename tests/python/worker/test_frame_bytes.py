@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import weakref
+
+import pytest
+
+import pillarbox as pb
+from pillarbox._keyed_async.options import CallOptions
+from worker.keyed_driver import KEEP, NONE, KeyedInProcess, Store, schema_of
+
 SMALL = {"cut": 1000, "most": 3000}
 
 
@@ -45,3 +53,89 @@ def test_a_group_that_comes_in_parts_is_one_call(worker):
     assert worker.collect(6) == {i: [(6,)] for i in range(6)}
     worker.group(7, ids=[6])
     assert worker.collect(1) == {6: [(1,)]}
+
+
+class Puts(pb.KeyedProcessFunction):
+    """Puts x hundreds of bytes into a side output, a state, or the row that it returns."""
+
+    def __init__(self, where):
+        self.where = where
+
+    def open(self, ctx):
+        self.value = ctx.value_state("value", "string")
+        self.list = ctx.list_state("list", "string")
+        self.map = ctx.map_state("map", "string", "string")
+
+    def put(self, row, ctx):
+        text = "x" * (row.x * 100)
+        {
+            "row": lambda: None,
+            "output": lambda: ctx.output("side", (text,)),
+            "value": lambda: self.value.update(text),
+            "list": lambda: self.list.add(text),
+            "map": lambda: self.map.put("one", text),
+        }[self.where]()
+        return [(text if self.where == "row" else "",), ("",)]
+
+    def process(self, row, ctx):
+        return self.put(row, ctx)
+
+
+class PutsLater(pb.AsyncKeyedProcessFunction):
+    __init__, open, put = Puts.__init__, Puts.open, Puts.put
+
+    async def process(self, row, ctx):
+        return self.put(row, ctx)
+
+
+@pytest.fixture
+def keyed():
+    one = KeyedInProcess()
+    yield one
+    one.close()
+
+
+@pytest.mark.parametrize("function", [Puts, PutsLater])
+@pytest.mark.parametrize(
+    ("where", "event", "condition"),
+    [
+        ("row", "process(Row(k='b', x=40))", "RESULT_TOO_LARGE"),
+        ("output", "ctx.output('side')", "RESULT_TOO_LARGE"),
+        ("value", "the state 'value'", "STATE_TOO_LARGE"),
+        ("list", "the state 'list'", "STATE_TOO_LARGE"),
+        ("map", "the state 'map'", "STATE_TOO_LARGE"),
+    ],
+)
+def test_what_is_too_large_of_a_key_is_told_with_that_key(keyed, function, where, event, condition):
+    calls = CallOptions() if function is PutsLater else None
+    side = {"side": schema_of("text string")}
+    keyed.start_keyed(
+        function(where), returns="y string", side_outputs=side, frame_bytes=SMALL, calls=calls
+    )
+    events = [(0, key, NONE, (key, x)) for key, x in (("a", 1), ("b", 40), ("c", 2))]
+    ((kind, failure),) = Store(keyed).run(events)
+    assert (kind, failure["condition"]) == ("T", condition)
+    assert f"for the key 'b' in {event}." in failure["text"]
+
+
+class Emitted(dict):
+    """A row that can be referred to weakly."""
+
+
+EMITTED = []
+
+
+class Emits(pb.KeyedProcessFunction):
+    def process(self, row, ctx):
+        one = Emitted(y=row.k, n=row.x)
+        EMITTED.append(weakref.ref(one))
+        return one
+
+
+@pytest.mark.parametrize("keeps", [0, KEEP])
+def test_a_worker_keeps_nothing_of_the_rows_that_it_has_sent(keyed, keeps):
+    EMITTED.clear()
+    store = Store(keyed.start_keyed(Emits(), returns="y string, n long"))
+    events = [(0, "a", NONE, ("a", 1)), (0, "b", NONE, ("b", 2))]
+    assert store.run(events, flags=keeps) == [("a", 1), ("b", 2)]
+    assert [one() for one in EMITTED] == [None, None]

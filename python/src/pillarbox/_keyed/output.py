@@ -119,22 +119,25 @@ class RowsEncoder:
         self, rows: list[Any], side_rows: Sequence[tuple[str, int, Any]], size: FrameSize
     ) -> list[pa.RecordBatch]:
         """Encode in batches of bounded size. Raises ``TooLarge`` for a row beyond that."""
+        count = len(rows) + len(side_rows)
+        return cut(count, lambda *span: self._part(rows, side_rows, *span), size)
+
+    def _part(
+        self, rows: list[Any], side_rows: Sequence[tuple[str, int, Any]], start: int, stop: int
+    ) -> pa.RecordBatch:
+        """Encode some of all rows, those of side outputs behind the others."""
         count = len(rows)
+        sides = side_rows[max(0, start - count) : max(0, stop - count)]
+        return self.encode(rows[start:stop], sides)
 
-        def build(start: int, stop: int) -> pa.RecordBatch:
-            sides = side_rows[max(0, start - count) : max(0, stop - count)]
-            return self.encode(rows[start:stop], sides)
-
-        return cut(count + len(side_rows), build, size)
-
-    def bad_row(self, rows: list[Any]) -> int:
-        """Return the index of the first of ``rows`` that doesn't fit, for the message."""
-        for index, row in enumerate(rows):
+    def bad_row(self, rows: list[Any], side_rows: Sequence[tuple[str, int, Any]]) -> int | None:
+        """Return the index of the first row that doesn't fit, those of side outputs behind all."""
+        for index in range(len(rows) + len(side_rows)):
             try:
-                self.encode([row], ())
+                self._part(rows, side_rows, index, index + 1)
             except ResultTypeMismatch:
                 return index
-        return len(rows)
+        return None
 
     def _columns(self, rows: list[Any]) -> list[list[Any]]:
         """Return the values of each column in the fastest way.

@@ -64,6 +64,7 @@ class KeyedRuntime:
         self.ends: list[int] = []
         self.event_keys: list[int] = []
         self._events: list[Any] = []
+        self._place: str | None = None
         self._late: Iterator[bool] | None = None
 
     def _context(self, name: str, tags: dict[str, Accept]) -> KeyedContext:
@@ -103,6 +104,12 @@ class KeyedRuntime:
         self.context.side_rows = []
         self.rows, self.ends, self.event_keys, self._events = [], [], [], []
         self._late, self.context.is_late = None, False
+        self._place = None
+
+    def release(self) -> None:
+        """Free the rows and timers of the last round: the next one may come much later."""
+        self.begin(())
+        self.timers.start(())
 
     def mark_late(self, flags: Iterable[bool]) -> None:
         """Tell which of the round's rows, in their order, are late. They go to ``run_rows``."""
@@ -201,6 +208,8 @@ class KeyedRuntime:
 
     def current_event(self) -> dict[str, str]:
         """Return the current ``event`` and its ``row`` or ``timer``, for messages."""
+        if self._place is not None:
+            return {"event": self._place}
         done = len(self.ends)
         event = self._events[done] if done < len(self._events) else None
         if isinstance(event, Timer):
@@ -220,6 +229,11 @@ class KeyedRuntime:
     def blame(self, row: int, ends: Sequence[int]) -> None:
         """Make the event that gave the ``row`` current; ``ends`` has the end of each one's rows."""
         self.go_back_to(bisect_right(ends, row))
+
+    def blame_key(self, key_index: int, place: str) -> None:
+        """Make a key current, and ``place`` its event: what it has there is of several events."""
+        self.context.enter(key_index)
+        self._place = place
 
     def failed(self, problem: BaseException) -> PillarboxError:
         """Return KEYED_CALL_FAILED for the ``problem`` of the current event."""

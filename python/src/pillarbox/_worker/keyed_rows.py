@@ -18,7 +18,7 @@ from .._keyed.timers import as_columns
 from ..errors import EXITS, PillarboxError, ResultTypeMismatch, error
 from . import keyed_frames
 from .keyed_frames import KeyedFrame, KeyedUpdate
-from .keyed_state import key_reader, wire_for
+from .keyed_state import StateWire, key_reader, wire_for
 
 Query = Callable[[int, int, int, int, Any], keyed_frames.Answer]
 
@@ -70,6 +70,7 @@ class RowRunner:
             raise runtime.failed(problem) from problem
         finally:
             runtime.end()
+        runtime.release()
         self._held = frame.key_count if frame.keeps else 0
         if not frame.keeps:
             self._release()
@@ -127,23 +128,41 @@ class RowRunner:
 
     def _update(self, frame: KeyedFrame) -> KeyedUpdate:
         runtime = self._runtime
-        rows, ends = without_none(runtime.rows, runtime.ends)
-        side_rows = runtime.context.side_rows
-        try:
-            batches = self._encoder.batches(rows, side_rows, self._size)
-        except ResultTypeMismatch:
-            self._runtime.blame(self._encoder.bad_row(rows), ends)
-            raise
-        except TooLarge as problem:
-            self._runtime.blame(problem.index, ends)
-            raise too_large(problem.size, self._size) from None
+        batches = self._encoded()
         if frame.ended:
             for state in runtime.registry.states.values():
                 state.changed[: frame.ended] = bytes(frame.ended)
-        states = [[] if frame.keeps else wire.changes(self._size) for wire in self._wires]
+        states = [[] if frame.keeps else self._changes(wire) for wire in self._wires]
         changes = [change for change in runtime.timers.changes() if change.key_index >= frame.ended]
         fired = runtime.timers.fired
         return KeyedUpdate(frame.id, batches, states, as_columns(changes), fired)
+
+    def _encoded(self) -> list[pa.RecordBatch]:
+        """Return the rows. An error names the key and the event of the row that it is about."""
+        rows, ends = without_none(self._runtime.rows, self._runtime.ends)
+        side_rows = self._runtime.context.side_rows
+        try:
+            return self._encoder.batches(rows, side_rows, self._size)
+        except ResultTypeMismatch:
+            self._blame(self._encoder.bad_row(rows, side_rows), len(rows), ends)
+            raise
+        except TooLarge as problem:
+            self._blame(problem.index, len(rows), ends)
+            raise too_large(problem.size, self._size) from None
+
+    def _blame(self, row: int | None, count: int, ends: list[int]) -> None:
+        """Make current what gave a row; from ``count`` on they are those of side outputs."""
+        if row is None:
+            return
+        if row < count:
+            self._runtime.blame(row, ends)
+        else:
+            tag, key_index, _ = self._runtime.context.side_rows[row - count]
+            self._runtime.blame_key(key_index, f"ctx.output({tag!r})")
+
+    def _changes(self, wire: StateWire) -> list[pa.RecordBatch]:
+        place = f"the state {wire.state.name!r}"
+        return wire.changes(self._size, lambda key: self._runtime.blame_key(key, place))
 
     def _release(self) -> None:
         """Free the keys and cells, since the next task may come much later."""

@@ -88,18 +88,22 @@ class StateWire:
         elif count:
             self.state.extend(count, lambda: self._load(parts, last, count, held))
 
-    def changes(self, size: FrameSize) -> list[pa.RecordBatch]:
-        """Encode the function's changes. Raises ``StateError`` (STATE_TOO_LARGE)."""
+    def changes(self, size: FrameSize, blame: Callable[[int], None]) -> list[pa.RecordBatch]:
+        """Encode the function's changes.
+
+        Raises ``StateError`` (STATE_TOO_LARGE), and before calls ``blame`` with the key's index.
+        """
         if 1 not in self.state.changed:
             return []
-        count, build = self._changes()
+        key_indexes, build = self._changes()
         try:
-            return cut(count, build, size)
+            return cut(len(key_indexes), build, size)
         except TooLarge as problem:
+            blame(key_indexes[problem.index])
             raise state_too_large(self.state.declaration.name, problem, size) from None
 
-    def _changes(self) -> tuple[int, Build]:
-        """Return the number of changes, and a function that lays out a range of them."""
+    def _changes(self) -> tuple[list[int], Build]:
+        """Return the key of each change, and a function that lays out a range of them."""
         key_indexes = np.frombuffer(self.state.changed, np.uint8).nonzero()[0]
         cells, stamps = self.state.cells()
         positions = key_indexes.tolist()
@@ -111,7 +115,7 @@ class StateWire:
             ]
         else:
             times = np.zeros(len(positions), np.int64)
-        return len(positions), lambda start, stop: _batch(
+        return positions, lambda start, stop: _batch(
             key=pa.array(key_indexes[start:stop].astype(np.int32)),
             value=self._values.write(values[start:stop]),
             ts=pa.array(times[start:stop], pa.int64()),
@@ -148,7 +152,7 @@ class ListWire(StateWire):
         super().bind(parts, last, held, count, ask)
         self.state.pages = lambda key_index: _pages(key_index, ask, self._fetched)
 
-    def _changes(self) -> tuple[int, Build]:
+    def _changes(self) -> tuple[list[int], Build]:
         cells, _ = self.state.cells()
         key_indexes, ops, values, stamps = [], [], [], []
         for key_index in _positions(self.state.changed):
@@ -157,7 +161,7 @@ class ListWire(StateWire):
                 ops.append(op)
                 values.append(value)
                 stamps.append(stamp if self._has_ttl else 0)
-        return len(key_indexes), lambda start, stop: _batch(
+        return key_indexes, lambda start, stop: _batch(
             key=pa.array(key_indexes[start:stop], pa.int32()),
             op=pa.array(ops[start:stop], pa.int8()),
             value=self._values.write(values[start:stop]),
@@ -215,7 +219,7 @@ class MapWire(StateWire):
             key_index, ask(key_index, SOME, b"").blobs
         )
 
-    def _changes(self) -> tuple[int, Build]:
+    def _changes(self) -> tuple[list[int], Build]:
         cells, _ = self.state.cells()
         key_indexes, ops, keys, values, stamps = [], [], [], [], []
         for key_index in _positions(self.state.changed):
@@ -225,7 +229,7 @@ class MapWire(StateWire):
                 keys.append(key)
                 values.append(value)
                 stamps.append(stamp if self._has_ttl else 0)
-        return len(key_indexes), lambda start, stop: _batch(
+        return key_indexes, lambda start, stop: _batch(
             key=pa.array(key_indexes[start:stop], pa.int32()),
             op=pa.array(ops[start:stop], pa.int8()),
             map_key=self._keys.write(keys[start:stop]),

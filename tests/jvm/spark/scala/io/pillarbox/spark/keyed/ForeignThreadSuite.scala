@@ -49,6 +49,19 @@ class ForeignThreadSuite extends AnyFunSuite with LocalSpark with Eventually {
     }
   }
 
+  test("rows that nobody asks for are processed at the end of a task, unless it fails") {
+    val closed, committed = new CountDownLatch(1)
+    val input, left = (0 until 100).iterator
+    val task = newTask("heap")
+    run(context => new KeyedIterator(task, rowsOf(input), source(task, closed, committed), context): Unit)
+    assert(committed.getCount == 0 && closed.getCount == 0 && input.isEmpty)
+    run { context =>
+      new KeyedIterator(task, rowsOf(left), source(task, closed), context)
+      throw new IllegalStateException("a task that fails")
+    }
+    assert(left.hasNext)
+  }
+
   test("from the commit on the state is not the task's, and another thread may use it at once") {
     val task = newTask("heap")
     val problem = new AtomicReference[Throwable]

@@ -37,11 +37,14 @@ private[pillarbox] final class KeyedIterator(
   private val outputRows = task.metrics("numOutputRows")
   private var isOpen = false
   private var driver: KeyedDriver = _
-  private var started = false
+  @volatile private var started = false
   private var ended = false
   private var isEndEnsured = false
   private var startNanos = 0L
   private var puller: Thread = _
+
+  // For who asks for no row at all. Sources that have started would be closed before it is called.
+  if (!task.isBatch) RunToEnd.of(taskContext)(if (!started) runToEnd())(())
 
   override def hasNext: Boolean =
     !ended && (!ready.isEmpty && (puller eq Thread.currentThread()) || pull())
@@ -70,7 +73,7 @@ private[pillarbox] final class KeyedIterator(
   }
 
   private def runToEnd(): Unit =
-    if (puller eq Thread.currentThread()) while (hasNext) next()
+    if (!started || (puller eq Thread.currentThread())) while (hasNext) next()
     else if (!ended) {
       lane.enter()
       try {

@@ -4,7 +4,7 @@ import org.apache.spark.TaskContext
 
 /**
  * Processes a micro-batch to its end even if the query takes only some rows, as `isEmpty()` in foreachBatch
- * does: the next micro-batch goes on from its state.
+ * does, or none, as a join with an empty table does: the next micro-batch goes on from its state.
  */
 private[pillarbox] object RunToEnd {
 
