@@ -48,7 +48,7 @@ class RocksDBOrderedByteStoreSuite
     def isMine(key: Array[Byte]) = key(0) % 2 == 0
     val all = new RocksDBOrderedByteStore(database.db, family)
     val mine = new RocksDBOrderedByteStore(database.db, family, isMine = isMine)
-    (1 to 300).foreach { _ =>
+    (1 to 50).foreach { _ =>
       (0 until 20).foreach(i => all.put(Array(i.toByte)))
       all.flush()
       database.db.hidden.in(family, isMine, _ => 0)
