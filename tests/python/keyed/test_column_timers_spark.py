@@ -124,6 +124,39 @@ def test_a_new_query_starts_with_states_and_timers_of_another(
     ]
 
 
+@pytest.mark.parametrize(
+    ("state", "timer", "found"),
+    [
+        (61, None, ("61", "no time")),
+        (None, 61, ("no time", "61")),
+        (62, 61, ("62", "61")),
+    ],
+)
+def test_an_initial_timer_that_is_another_than_its_state_is_refused_with_its_key(
+    spark: SparkSession, state: int | None, timer: int | None, found: tuple[str, str]
+) -> None:
+    """As read while the query runs, or with a filter on one of them: nobody would be told of it."""
+
+    def entries(time: int | None, *columns: str) -> DataFrame:
+        keys = {"same": 50, "other": time}
+        rows = [(key, at) for key, at in keys.items() if at is not None]
+        return spark.createDataFrame(rows, "k string, at bigint").selectExpr(
+            "struct(k) AS key", *columns
+        )
+
+    initial = {
+        "due": entries(state, "at AS value", "CAST(NULL AS timestamp) AS timestamp"),
+        pb.TIMERS: entries(
+            timer, "'event_time' AS time_domain", "timestamp_millis(at) AS timestamp"
+        ),
+    }
+    df = spark.createDataFrame([("b", 1, 2)], SCHEMA)
+    own, others = found
+    refused = f"DIFFERS.* {own} in the state 'due' of the key 'other', and {others} in pb.TIMERS"
+    with pytest.raises(Exception, match=refused):
+        build("columns", initial=initial)(df).collect()
+
+
 class Declares(pb.ArrowKeyedProcessFunction):
     """Declares one column, a timer of a time domain or a state."""
 

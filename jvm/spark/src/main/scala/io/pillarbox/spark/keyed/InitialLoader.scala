@@ -29,6 +29,7 @@ private final class InitialLoader(
   private val name = task.spec.name
   private val targets = operator.initialTargets
   private val timerDomains = operator.timerDomains
+  private val timers = new InitialTimers(name, operator.timerStates, layout.states.map(_.state))
   private val keys = layout.columns.take(task.keys.size)
   private val toKey =
     UnsafeProjection.create(
@@ -38,17 +39,19 @@ private final class InitialLoader(
   private val writers = layout.states.zipWithIndex.map { case (column, i) => writerOf(column, keys.size + i) }
   private var key: UnsafeRow = _
 
-  /** @throws RuntimeException (INITIAL_STATE_TWICE) if a key has two values in a state */
+  /** @throws RuntimeException (INITIAL_STATE_TWICE) if a key has two values in a state, and others */
   def load(rows: Iterator[InternalRow]): Unit = {
     rows.foreach { row =>
       val next = toKey(row)
       if (next != key) {
+        timers.endKey(shownKey)
         key = next.copy()
         writers.foreach(_.beginKey())
       } else if (hasWholeRows) throw twice("row")
       context.backend.setCurrentKey(key)
       writers.foreach(_.write(row))
     }
+    timers.endKey(shownKey)
   }
 
   private def shownKey: String = task.text.key(key, task.keySchema)
@@ -153,6 +156,7 @@ private final class InitialLoader(
         )
       }
       context.timers.register(domain, Namespace.Void, at)
+      timers.register(domain, at)
     }
 
     private def timeOf(row: InternalRow): Long = time(row) match {
@@ -218,6 +222,7 @@ private final class InitialLoader(
     if (value == null || (key == null && target.kind == Kind.MAP))
       throw refused(column, "INITIAL_STATE_NULL")
     target.write(key, value, time)
+    timers.write(column.state, value)
   }
 
   private def millis(micros: Any): Long = micros match {

@@ -27,6 +27,9 @@ private[pillarbox] trait KeyedOperator {
   /** The time domains of the timers that the function handles. After `open`. */
   def timerDomains: Set[TimeDomain]
 
+  /** The states that are timers as well, with their time domains. After `open`. */
+  def timerStates: Map[String, TimeDomain] = Map.empty
+
   /** The receiver of rows and timers. After `open`. */
   def target: KeyedTarget[UnsafeRow, UnsafeRow]
 

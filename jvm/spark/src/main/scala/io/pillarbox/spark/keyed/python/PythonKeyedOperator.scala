@@ -5,7 +5,7 @@ import java.nio.ByteBuffer
 import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.KeyedTarget
 import io.pillarbox.spark.base.FailureReport
-import io.pillarbox.spark.keyed.{KeyedErrors, KeyedOperator, KeyedOperatorContext, KeyedOperatorFactory}
+import io.pillarbox.spark.keyed.{KeyedOperator, KeyedOperatorContext, KeyedOperatorFactory}
 import io.pillarbox.spark.state.{InitialState, InitialTarget}
 import io.pillarbox.spark.task.{FailedCalls, ReportedException}
 import io.pillarbox.spark.worker._
@@ -40,6 +40,9 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
   private var goesByEventTime = false
   private var domains: Set[TimeDomain] = Set.empty
 
+  /** The timers of the column form: each is a state of the worker's and a timer of ours. */
+  private var inColumns: Map[String, TimeDomain] = Map.empty
+
   /** The time before the frame's first event. */
   private var reached = Long.MinValue
   private var horizon = Long.MinValue
@@ -69,8 +72,13 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     toResult = context.projections.of(context.spec.functionOutput)
     val ready = showingErrors(worker.open(initJson, arrow(rowSchema), arrow(context.spec.functionOutput)))
     val Ready(declared, hasTimers) = Ready.fromJson(ready)
-    val inColumns = declared.filter(_.isTimer).flatMap(timer => InitialState.domainOf(timer.timeDomain))
-    domains = if (inColumns.nonEmpty || !hasTimers) inColumns.toSet else TimeDomain.values.toSet
+    inColumns = declared
+      .filter(_.isTimer)
+      .flatMap { timer =>
+        InitialState.domainOf(timer.timeDomain).map(timer.name -> _)
+      }
+      .toMap
+    domains = if (inColumns.nonEmpty || !hasTimers) inColumns.values.toSet else TimeDomain.values.toSet
     goesByEventTime = hasTimers || declared.exists(_.goesByEventTime)
     val limits = FrameLimits.of(factory.form, declared, context.task.maxRowsPerBatch)
     events = new FrameEvents(arrow(context.task.keySchema), arrow(rowSchema), limits, sendPart(0, _), shown)
@@ -83,31 +91,14 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
 
   private def sendPart(what: Int, parts: Seq[ByteBuffer]): Unit = showingErrors(worker.sendPart(what, parts))
 
-  override def initialTargets: Map[String, () => InitialTarget] = {
-    context.task.initial.foreach(layout => refuseLoneTimers(layout.states.map(_.state)))
+  override def initialTargets: Map[String, () => InitialTarget] =
     states.iterator.map(state => state.declared.name -> (() => state.initialTarget)).toMap
-  }
-
-  /** A timer of the column form is a state of the worker's and a timer of ours. */
-  private def refuseLoneTimers(initial: Seq[String]): Unit = {
-    val timers = states.toSeq.map(_.declared).filter(_.isTimer).map(_.name)
-    val (given, missing) = (InitialState.Timers +: timers).partition(initial.contains)
-    if (timers.nonEmpty && given.nonEmpty && missing.nonEmpty) {
-      def shown(names: Seq[String]) = names
-        .map(name => if (name == InitialState.Timers) "pb.TIMERS" else s"'$name'")
-        .mkString(" and ")
-      throw KeyedErrors.named(
-        "INITIAL_TIMER_ALONE",
-        context.spec.name,
-        "found" -> shown(given),
-        "missing" -> shown(missing)
-      )
-    }
-  }
 
   override def usesEventTime: Boolean = goesByEventTime
 
   override def timerDomains: Set[TimeDomain] = domains
+
+  override def timerStates: Map[String, TimeDomain] = inColumns
 
   override def target: KeyedTarget[UnsafeRow, UnsafeRow] = this
 
