@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import threading
 from typing import Any
 
@@ -187,6 +189,26 @@ def test_keyed_functions_of_both_forms_add_to_an_accumulator(spark: SparkSession
         run(rows.transform(pb.process_keyed_arrow, ByColumn(), by="k", returns="id long"))
         assert rows_seen.value == times * ROWS
         assert batches.value == times * ROWS
+
+
+def test_a_keyed_worker_that_dies_with_nothing_left_to_do_fails_a_task_that_waits_for_its_sink(
+    spark: SparkSession,
+) -> None:
+    count = spark.sparkContext.accumulator(0)
+
+    class Keyed(pb.KeyedProcessFunction):
+        def process(self, row: Any, ctx: Any) -> Any:
+            count.add(1)
+            if row.id == 1:
+                threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGKILL)).start()
+            return (row.id,)
+
+    rows = spark.range(0, 2, 1, 1)
+    made = rows.transform(pb.process_keyed, Keyed(), by="id", returns="y long")
+    slow = made.withColumn("slept", F.expr("reflect('java.lang.Thread', 'sleep', 1500 * y)"))
+    with pytest.raises(Exception, match="PYTHON_WORKER_DIED"):
+        run(slow)
+    assert count.value == 0
 
 
 def test_each_micro_batch_of_a_stream_adds_what_its_tasks_did(

@@ -1,7 +1,8 @@
 package io.pillarbox.spark.keyed.python
 
-import java.io.IOException
 import java.nio.ByteBuffer
+
+import scala.util.control.NonFatal
 
 import io.pillarbox.spark.keyed.KeyedMetrics
 import io.pillarbox.spark.task.FailedCalls
@@ -38,6 +39,9 @@ private final class KeyedWorker(
 
   /** The reason why the worker was ended that it did not give itself; null for none. */
   @volatile private var broken: Throwable = _
+
+  /** True once the process was ended from here. */
+  @volatile private var isAborted = false
 
   /** Time below a millisecond, which is not counted yet. */
   private var uncountedNanos = 0L
@@ -157,12 +161,15 @@ private final class KeyedWorker(
   }
 
   /** Ends the process. Any thread. */
-  def abort(): Unit = if (worker != null) worker.destroy()
+  def abort(): Unit = {
+    isAborted = true
+    if (worker != null) worker.destroy()
+  }
 
   /**
-   * Gives the worker back if it is between frames, else ends it.
+   * Gives the worker back if it is between frames, else ends it. Before the commit.
    *
-   * @throws PythonWorkerException if the accumulator updates of a task that succeeded are lost
+   * @throws PythonTaskFailure if the accumulator updates of a task that has not failed are lost
    */
   override def close(): Unit = if (worker != null) {
     val isWhole = isUsable && !context.isInterrupted()
@@ -174,18 +181,19 @@ private final class KeyedWorker(
 
   private def end(isWhole: Boolean): Unit =
     try made.foreach(_.close())
-    finally {
-      val end = if (isWhole) lastFrame() else None
-      try if (end.exists(worker.ended)) worker.release()
-      catch { case _: PythonWorkerException if context.isFailed() => }
+    finally
+      try if (isWhole && isLastFrameClean) worker.release()
+      catch { case NonFatal(_) if isGivenUp => }
       finally abort()
-    }
 
-  private def lastFrame(): Option[Frame] =
-    try {
-      send(Frame.End)
-      Some(receive(Frame.End))
-    } catch { case _: IOException | _: PythonFailure => None }
+  private def isLastFrameClean: Boolean = worker.ended(orDied {
+    send(Frame.End)
+    receive(Frame.End)
+  })
+
+  /** True if nobody misses what the last frame brings. */
+  private def isGivenUp: Boolean =
+    context.isFailed() || context.isInterrupted() || (isAborted && broken == null)
 }
 
 private object KeyedWorker {
