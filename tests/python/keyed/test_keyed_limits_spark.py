@@ -173,6 +173,19 @@ def test_calls_of_tasks_that_failed_are_in_the_bill(spark: SparkSession, log: Ca
     assert (found["calls"], found["usage"]) == (8, {"usd": 2.0})
 
 
+def test_what_a_call_uses_while_it_is_cancelled_is_in_the_bill(spark: SparkSession) -> None:
+    async def call(row: Any) -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0.1)  # the row has failed, and is the last one
+            pb.current_call().report_usage(tokens=7)
+
+    out = keyed(spark.range(1), call, usage="tokens", timeout="50ms", on_error="null")
+    assert [row.n for row in out.collect()] == [None]
+    assert bill(out)["usage"] == {"tokens": 7.0}
+
+
 @pytest.mark.connect
 def test_what_calls_use_is_limited_by_an_expression_over_columns_that_they_do_not_see(
     spark: SparkSession, log: CallLog

@@ -173,11 +173,12 @@ private[async] final class OwnCalls(
     finally
       try held.close()
       finally
-        try budget.foreach(_.close())
-        finally {
-          publish()
-          bill.end()
-        }
+        budget.foreach(_.close())
+  }
+
+  override def end(): Unit = {
+    publish()
+    bill.end()
   }
 
   /** Writes to the worker what becomes of its attempts. */

@@ -29,6 +29,9 @@ private[pillarbox] trait WorkerCalls extends AutoCloseable {
 
   /** Ends all calls: nothing is sent any more, and what they hold is given back. Idempotent. */
   override def close(): Unit
+
+  /** Tells the driver what the calls have cost in all. After `close`, and the worker's last message. */
+  def end(): Unit
 }
 
 private[pillarbox] object WorkerCalls {

@@ -184,7 +184,9 @@ private final class KeyedWorker(
     finally
       try if (isWhole && isLastFrameClean) worker.release()
       catch { case NonFatal(_) if isGivenUp => }
-      finally abort()
+      finally
+        try abort()
+        finally made.foreach(_.end())
 
   private def isLastFrameClean: Boolean = worker.ended(orDied {
     send(Frame.End)
