@@ -143,6 +143,26 @@ def test_state_is_committed_with_the_batch_and_what_was_not_is_processed_again(
     query.stop()
 
 
+def test_rows_that_no_operator_asks_for_count_in_the_state(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A join with an empty table takes none, unless its loop is generated."""
+    memory = Memory(spark)
+    empty = spark.range(3).where("id > 5").selectExpr("CAST(id AS string) AS key")
+    spark.conf.set("spark.sql.codegen.wholeStage", "false")
+    try:
+        query = started(keyed(memory.rows).join(F.broadcast(empty), "key"), tmp_path, SHORT)
+        memory.add("a", "a", "b")
+        await_commit_of(query, 3)
+        query.stop()
+    finally:
+        spark.conf.unset("spark.sql.codegen.wholeStage")
+    query = started(keyed(memory.rows), tmp_path)
+    memory.add("a")
+    eventually(lambda: lines(tmp_path) == ["a,row,3,0"], "a later run has the state")
+    query.stop()
+
+
 def test_timers_of_a_stopped_query_fire_when_it_runs_again(
     spark: SparkSession, tmp_path: Path
 ) -> None:

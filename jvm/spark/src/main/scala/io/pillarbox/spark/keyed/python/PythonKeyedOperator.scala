@@ -72,9 +72,12 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     toResult = context.projections.of(context.spec.functionOutput)
     val ready = showingErrors(worker.open(initJson, arrow(rowSchema), arrow(context.spec.functionOutput)))
     val Ready(declared, hasTimers) = Ready.fromJson(ready)
-    inColumns = declared.filter(_.isTimer).flatMap { timer =>
-      InitialState.domainOf(timer.timeDomain).map(timer.name -> _)
-    }.toMap
+    inColumns = declared
+      .filter(_.isTimer)
+      .flatMap { timer =>
+        InitialState.domainOf(timer.timeDomain).map(timer.name -> _)
+      }
+      .toMap
     domains = if (inColumns.nonEmpty || !hasTimers) inColumns.values.toSet else TimeDomain.values.toSet
     goesByEventTime = hasTimers || declared.exists(_.goesByEventTime)
     val limits = FrameLimits.of(factory.form, declared, context.task.maxRowsPerBatch)
