@@ -84,6 +84,7 @@ class Bench:
         capacity = self.options.capacity
         own = {f"pb.async_io, engine {e}": ours(e, capacity) for e in self.options.engines}
         all_ways = own | {
+            "pb.async_io, in order": ours("jvm", capacity, ordered=True),
             "sliding window by hand, mapInPandas": window(capacity),
             "asyncio.gather per 1,000, mapInPandas": gather(1_000, capacity),
             "asyncio.gather per 10,000, mapInPandas": gather(10_000, capacity),

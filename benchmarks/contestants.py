@@ -24,12 +24,12 @@ async def call(row: Row) -> float:
     return float(row.seconds)
 
 
-def ours(engine: str, capacity: int) -> Callable[[DataFrame], DataFrame]:
-    """Pillarbox, unordered."""
+def ours(engine: str, capacity: int, ordered: bool = False) -> Callable[[DataFrame], DataFrame]:
+    """Pillarbox, unordered by default."""
 
     def run(df: DataFrame) -> DataFrame:
         return pb.async_io(
-            df, call, returns="answer double", ordered=False, capacity=capacity, engine=engine
+            df, call, returns="answer double", ordered=ordered, capacity=capacity, engine=engine
         )
 
     return run

@@ -75,6 +75,8 @@ def test_a_row_that_is_ready_leaves_though_the_operators_below_wait(
 def test_a_limit_of_rows_starts_few_calls(spark: SparkSession, log: CallLog) -> None:
     async def twice(row: Any) -> list[int]:
         async with log.call(row.id):
+            # Those that are done meanwhile wait for their turn.
+            await asyncio.sleep(0 if row.id else 0.3)
             return [int(row.id)] * 2
 
     rows = spark.range(0, 1000, 1, 1)

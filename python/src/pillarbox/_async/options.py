@@ -224,6 +224,7 @@ class AsyncOptions:
             "name": self.name,
             "ordered": self.ordered,
             "capacity": self.rows_in_flight,
+            "threads": self.capacity,
             "timeout_ms": self.timeout._total_ms,
             "attempt_timeout_ms": self.timeout._attempt_ms,
             "retry": self.retry and self.retry._to_spec(),

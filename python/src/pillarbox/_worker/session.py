@@ -110,7 +110,7 @@ class Session:
             resource,
             self,
             site=CallSite(self._spec["name"], self._spec["call_id_prefix"], self._spec["units"]),
-            max_threads=capacity,
+            max_threads=self._spec["threads"],
             call_context=call_context,
         )
         most_places = capacity if self._has_places else None

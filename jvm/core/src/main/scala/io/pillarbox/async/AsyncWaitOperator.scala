@@ -32,7 +32,7 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
   import AsyncWaitOperator._
 
   private val room = options.room
-  private val most = room + options.roomForKeys
+  private val most = math.min(room.toLong + options.roomForKeys, Int.MaxValue.toLong).toInt
   private val queue: StreamElementQueue[IN, OUT] =
     if (!options.ordered) new UnorderedStreamElementQueue(most)
     else

@@ -195,6 +195,8 @@ private object CarryOverSpec {
  *
  * @param form the kind of the function: `row` and `batch` are coroutines, `thread` a plain function in the
  *   worker's threads, `jvm` a class on the executor's class path; `keyed` a keyed function's coroutines
+ * @param mostHeld rows that are under way, or done and wait for their turn in the order, at most; none named:
+ *   those of carry-over, or ten times the capacity
  * @param returns the columns that the function's result adds
  * @param journal the folder in which answers are kept; an empty text is one in the query's checkpoint
  * @param journalTtlMs the age up to which an answer is used
@@ -224,6 +226,7 @@ private[pillarbox] final case class AsyncIOSpec(
     options: Map[String, String] = Map.empty,
     ordered: Boolean = true,
     capacity: Int = 100,
+    @JsonDeserialize(contentAs = classOf[Integer]) mostHeld: Option[Int],
     timeoutMs: Long = 0,
     attemptTimeoutMs: Long = 0,
     retry: Option[RetrySpec],
@@ -271,12 +274,15 @@ private[pillarbox] final case class AsyncIOSpec(
   /** True if calls that ask the same must be recognised. */
   def isKeyed: Boolean = isNamed || shareCalls
 
-  /** The number of rows that may be under way, or done and wait for their turn in the order; 0 without one. */
+  /**
+   * The number of rows that may be under way, or done and wait for their turn in the order. 0 without an order,
+   * and where rows may wait for hours for the answers of tickets, which have a bound of their own.
+   */
   def maxWaiting: Int =
-    if (!ordered) 0
+    if (!ordered || (ticketed.isDefined && carryOver.isEmpty)) 0
     else
-      carryOver
-        .flatMap(_.maxRows)
+      mostHeld
+        .orElse(carryOver.flatMap(_.maxRows))
         .getOrElse(math.min(AsyncIOSpec.WaitingShare * capacity, AsyncIOSpec.MostRows).toInt)
 
   /** The operator without the pickled functions, once they are a UDF: tasks have no use for them. */

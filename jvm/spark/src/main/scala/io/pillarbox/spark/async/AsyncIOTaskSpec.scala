@@ -182,9 +182,8 @@ private[pillarbox] final case class AsyncIOTaskSpec(
   /**
    * The number of rows that the Python worker gets before there is room for their calls, so that a free place
    * does not wait for the round trip to the JVM. It is 0 where another rule than the capacity decides when a
-   * call may start: a gate, a budget, a group, or the order, in which a finished call keeps its place until
-   * the row has left. It is 0 with a journal, too: a worker whose executor was killed would start calls whose
-   * answers nobody keeps.
+   * call may start: a gate, a budget, a group, or how many rows wait for their turn in the order. It is 0 with
+   * a journal, too: a worker whose executor was killed would start calls whose answers nobody keeps.
    */
   def lookAhead: Int =
     if (

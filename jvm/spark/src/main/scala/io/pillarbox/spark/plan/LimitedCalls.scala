@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.trees.TreePattern.LIMIT
  *
  * Only projections, UDFs in Python and other calls may be in between, which give a row for a row. A call that
  * gives one row for a row gets no more rows than the limit. One that gives none or many may need more, so it
- * has that many in flight.
+ * has that many in flight, with those that are done and wait for their turn.
  */
 private[pillarbox] object LimitedCalls extends Rule[LogicalPlan] {
 
@@ -37,7 +37,7 @@ private[pillarbox] object LimitedCalls extends Rule[LogicalPlan] {
     val capacity = math.max(rows, node.spec.batch.fold(1)(_.rows))
     if (node.spec.capacity <= capacity) node
     else {
-      val json = SpecJson.withFields(node.spec.json)(_.put("capacity", capacity): Unit)
+      val json = SpecJson.withFields(node.spec.json)(_.put("capacity", capacity).put("most_held", capacity): Unit)
       node.copy(spec = AsyncIOSpec.fromJson(json))
     }
   }
