@@ -19,17 +19,22 @@ def main(infile: BinaryIO, outfile: BinaryIO) -> None:
     """Serve one task on the worker's socket; called again for the next one."""
     try:
         from pillarbox._worker.main import main as serve
-    except ImportError as problem:
+    except Exception as problem:  # also what a package raises that was built for another one
         _report_import_error(problem, outfile)
         sys.exit(-1)
     serve(infile, outfile)
 
 
-def _report_import_error(problem: ImportError, outfile: BinaryIO) -> None:
+def _report_import_error(problem: Exception, outfile: BinaryIO) -> None:
     """Report the missing module to the JVM by a FATAL frame, without imports that may fail."""
     kind, condition = "WorkerFailed", "WORKER_IMPORT_FAILED"
     words = _catalogue()[kind][condition]
-    text = f"{words['message']} {words['remedy']}".format(reason=problem, python=sys.executable)
+    reason = str(problem) if isinstance(problem, ImportError) else repr(problem)
+    if sys.version_info < (3, 10):  # noqa: UP036 - it runs on what the executors have
+        reason = (
+            f"this is Python {sys.version.split()[0]}, and 3.10 is the oldest that is supported"
+        )
+    text = f"{words['message']} {words['remedy']}".format(reason=reason, python=sys.executable)
     told = {"type": kind, "condition": condition, "text": text}
     told |= {"kind": condition, "message": text}
     report = json.dumps(told).encode()

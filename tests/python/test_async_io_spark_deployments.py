@@ -7,6 +7,7 @@ import os
 import platform
 import resource
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -222,3 +223,31 @@ def test_the_versions_come_from_the_jar(spark: SparkSession) -> None:
     base, _, commit = version.partition("+g")
     assert (base, line) == (pb.__version__, line_of(spark.version))
     assert len(commit) == (12 if Path(SOURCES).parents[1].joinpath(".git").exists() else 0)
+
+
+def test_the_python_that_the_session_names_runs_the_functions(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    setting, named = "spark.sql.execution.pyspark.python", tmp_path / "python"
+    named.write_text(f'#!/bin/sh\nSTARTED_AS=named exec {sys.executable} "$@"\n')
+    named.chmod(0o755)
+
+    async def started_as(row: Any) -> str:
+        return os.environ.get("STARTED_AS", "")
+
+    class StartedAs(pb.KeyedProcessFunction):
+        def process(self, row: Any, ctx: pb.Context[Any]) -> Any:
+            return os.environ.get("STARTED_AS", "")
+
+    def found() -> set[str]:
+        rows = spark.range(2)
+        called = rows.transform(pb.async_io, started_as, returns="by string", engine="jvm")
+        keyed = rows.transform(pb.process_keyed, StartedAs(), by="id", returns="by string")
+        return {row.by for row in called.select("by").union(keyed).collect()}
+
+    spark.conf.set(setting, str(named))
+    try:
+        assert found() == {"named"}
+    finally:
+        spark.conf.unset(setting)
+    assert found() == {""}

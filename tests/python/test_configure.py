@@ -201,6 +201,16 @@ def test_workers_run_on_the_python_that_the_settings_name(
     assert os.environ.pop("PYSPARK_PYTHON") == "defaults/python"
 
 
+def test_each_session_of_a_process_may_name_another_python(no_jvm: pytest.MonkeyPatch) -> None:
+    no_jvm.delenv("PYSPARK_PYTHON")
+    jars_after(spark_master="local[2]")
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable
+    jars_after(spark_master="local[2]", spark_pyspark_python="another/python")
+    assert os.environ["PYSPARK_PYTHON"] == "another/python"
+    jars_after(spark_master="spark://h:7077")
+    assert "PYSPARK_PYTHON" not in os.environ
+
+
 def test_a_missing_jar_is_an_error_that_says_where_was_looked(
     no_jvm: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -264,7 +274,7 @@ def test_a_jar_that_can_not_serve_is_named_with_its_setting(tmp_path: Path, sett
             jars_after(**{option: f"/nowhere:{tmp_path}/*"})
 
 
-@pytest.mark.parametrize("sign", [",", "#"])
+@pytest.mark.parametrize("sign", [",", "#", os.pathsep])
 def test_a_path_that_sparks_list_can_not_hold_is_refused(
     no_jvm: pytest.MonkeyPatch, sign: str
 ) -> None:

@@ -118,9 +118,9 @@ def async_io(
         ``by``, within a key.
     by: the columns of a key. Rows are shuffled by it, as in :func:`process_keyed`; a row waits for
         rows of its own key only, and a :class:`Limit` may hold for each key. Engine "jvm" only.
-    capacity: the number of rows in flight in one task; with a :class:`Ticketed` the number of calls
-        at a time. With ``ordered`` a task holds up to ten times as many, those that are done and
-        wait for their turn included.
+    capacity: the number of rows in flight in one task. With ``ordered`` it holds up to ten times as
+        many, those that are done and wait for their turn included. With a :class:`Ticketed` it is
+        the number of calls at a time alone.
     limit: the number of calls that the service may see, as a :class:`Limit` or several. One with
         scope="key" and others hold together. Engine "python" keeps scope="task" only.
     budget: when to stop calling, a :class:`Budget`. Engine "jvm" only.

@@ -97,7 +97,7 @@ class _Start:
         jars.ours_among(jars.jars_on(class_path), setting)
         if jar is None:
             jar = jars.find_jar()
-            if "," in jar or "#" in jar:
+            if {",", "#", os.pathsep} & set(jar):
                 raise error("JAR_PATH_UNUSABLE", jar=jar)
             named.append(jar)
             _LOG.info("pb.configure: %s is added to the session's jars", jar)
@@ -134,8 +134,9 @@ class _Start:
     def _join(self, remote: str | None) -> None:
         from .door import classic
 
-        named = self._builder._options.get("spark.pyspark.python")
-        _use_python(named, classic.running_master() or "")
+        options = self._builder._options
+        master = options.get("spark.master") or classic.running_master() or ""
+        _use_python(options.get("spark.pyspark.python"), str(master))
         jar = classic.running_jar()
         if jar is None:
             text = str(error("JAR_TOO_LATE", advice=how_to_add_jar()))
@@ -183,5 +184,12 @@ def _use_python(named: str | None, master: str) -> None:
     """
     if master.startswith("local") and not master.startswith("local-cluster"):
         named = named or sys.executable
-    if named:
-        os.environ.setdefault("PYSPARK_PYTHON", named)
+    if _set_here and os.environ.get(_PYTHON) == _set_here[0]:
+        del os.environ[_PYTHON]  # of a session before this one
+    if named and _PYTHON not in os.environ:
+        os.environ[_PYTHON] = named
+        _set_here[:] = [named]
+
+
+_PYTHON = "PYSPARK_PYTHON"
+_set_here: list[str] = []

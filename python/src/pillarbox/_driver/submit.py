@@ -136,7 +136,7 @@ def _properties(file: Path) -> dict[str, str]:
     if not file.is_file():
         return {}
     found = {}
-    text = re.sub(r"(?<!\\)((?:\\\\)*)\\\r?\n\s*", r"\1", file.read_text("utf-8"))
+    text = re.sub(r"(?<!\\)((?:\\\\)*)\\\r?\n\s*", r"\1", file.read_text("utf-8", "replace"))
     for line in map(str.lstrip, text.splitlines()):
         parts = None if line.startswith(("#", "!")) else _PROPERTY.match(line)
         if parts:

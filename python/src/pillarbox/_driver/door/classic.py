@@ -141,7 +141,7 @@ def running_jar() -> str | None:
     loaded = _bridge_class(_running())
     if loaded is None:
         return None
-    return str(loaded.getProtectionDomain().getCodeSource().getLocation().getPath())
+    return str(loaded.getProtectionDomain().getCodeSource().getLocation().toURI().getPath())
 
 
 def running_master() -> str | None:

@@ -44,7 +44,7 @@ private[pillarbox] final class KeyedIterator(
   private var puller: Thread = _
 
   // For who asks for no row at all. Sources that have started would be closed before it is called.
-  if (!task.isBatch) RunToEnd.of(taskContext)(if (!started) runToEnd())(())
+  if (!task.isBatch && !taskContext.isCompleted()) RunToEnd.of(taskContext)(if (!started) runToEnd())(())
 
   override def hasNext: Boolean =
     !ended && (!ready.isEmpty && (puller eq Thread.currentThread()) || pull())
@@ -73,11 +73,12 @@ private[pillarbox] final class KeyedIterator(
   }
 
   private def runToEnd(): Unit =
-    if (!started || (puller eq Thread.currentThread())) while (hasNext) next()
+    if (puller eq Thread.currentThread()) while (hasNext) next()
     else if (!ended) {
       lane.enter()
       try {
-        // The thread that pulled may be taking a row at this moment.
+        if (!started) start()
+        // The thread that pulled, if one did, may be taking a row at this moment.
         ready.dropNew()
         while (!ended) step()
       } catch misfit

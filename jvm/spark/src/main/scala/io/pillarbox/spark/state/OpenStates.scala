@@ -2,15 +2,19 @@ package io.pillarbox.spark.state
 
 import java.util.concurrent.atomic.AtomicBoolean
 
+import scala.util.control.NonFatal
+
 import io.pillarbox.spark.checkpoint.{SharedFile, StateVersion}
 import io.pillarbox.spark.task.OperatorFigure
 import org.apache.spark.sql.pillarbox.StatePartition
+import org.slf4j.LoggerFactory
 
 /**
  * The state that this executor keeps open between micro-batches. A task whose commit fails closes its state,
  * so each state here is exactly a committed version. Thread-safe.
  */
 private[pillarbox] object OpenStates extends OpenPartitions[VersionedState] {
+  private val log = LoggerFactory.getLogger(getClass)
 
   /**
    * Returns the idle state of `partition` at `version`. State of any other version is closed.
@@ -39,9 +43,15 @@ private[pillarbox] object OpenStates extends OpenPartitions[VersionedState] {
 
   override protected def discard(state: VersionedState): Unit = state.close()
 
-  /** Closes what an earlier run of the query has left open of a partition: memory may not hold both. */
+  /**
+   * Closes what an earlier run of the query has left open of a partition: memory may not hold both. What fails
+   * is no failure of the run that is here.
+   */
   def unloadEarlier(partition: StatePartition): Unit =
-    partitions.filter(_.isOfOtherRun(partition)).foreach(unload)
+    partitions.filter(_.isOfOtherRun(partition)).foreach { earlier =>
+      try unload(earlier)
+      catch { case NonFatal(e) => log.warn(s"Could not unload $earlier", e) }
+    }
 
   /** Sweeps the state of a partition, which a task may check out meanwhile. */
   private[state] def sweep(partition: StatePartition): Unit =

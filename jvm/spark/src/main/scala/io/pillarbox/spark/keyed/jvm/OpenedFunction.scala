@@ -37,7 +37,7 @@ private final class OpenedFunction(
     function.getClass.getMethod("onTimer", parameters: _*).getDeclaringClass != base
   }
 
-  /** Closes the function, which nobody uses any more. Not on a task's thread. */
+  /** Closes the function, which nobody uses any more. Any thread. */
   override def close(): Unit = function.close()
 }
 

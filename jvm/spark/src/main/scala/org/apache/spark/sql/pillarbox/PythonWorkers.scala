@@ -17,6 +17,7 @@ import org.apache.spark.internal.config.Python.{
 }
 import org.apache.spark.internal.config.{BUFFER_SIZE, EXECUTOR_CORES}
 import org.apache.spark.resource.ResourceProfile
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.{JobArtifactSet, SparkEnv, TaskContext}
 
 /**
@@ -48,7 +49,7 @@ final class LeasedWorker private[pillarbox] (
    * workers are not reused, to itself, so that it closes its resources and ends.
    */
   def release(): Unit = if (returned.compareAndSet(false, true)) {
-    if (PythonWorkers.reuseEnabled)
+    if (PythonWorkers.reuseEnabled(sparkEnv))
       sparkEnv.releasePythonWorker(key.exec, PythonWorkers.Module, key.daemon, key.env, worker)
     else worker.stop()
   }
@@ -104,10 +105,14 @@ object PythonWorkers {
     "MALLOC_TRIM_THRESHOLD_" -> (128 << 20).toString
   )
 
+  private final val Interpreter = "spark.sql.execution.pyspark.python"
+
   private[pillarbox] final case class Key(exec: String, daemon: String, env: Map[String, String])
 
   /** True if a worker may serve another task after this one (`spark.python.worker.reuse`). */
-  def reuseEnabled: Boolean = SparkEnv.get.conf.get(PYTHON_WORKER_REUSE)
+  def reuseEnabled: Boolean = reuseEnabled(SparkEnv.get)
+
+  private[pillarbox] def reuseEnabled(env: SparkEnv): Boolean = env.conf.get(PYTHON_WORKER_REUSE)
 
   /** The folder in which each worker keeps the end of its stderr, in the file `pillarbox-stderr-<pid>`. */
   def stderrFolder: Path = SparkEnv.get.blockManager.diskBlockManager.localDirs.head.toPath
@@ -135,13 +140,19 @@ object PythonWorkers {
     val conf = SparkEnv.get.conf
     val env = environment(function, sources, context)
     val daemon = conf.get(PYTHON_DAEMON_MODULE).getOrElse("pyspark.daemon")
-    val key = Key(function.function.pythonExec, daemon, env)
+    val key = Key(interpreter(function, context), daemon, env)
     val (worker, handle) =
       SparkEnv.get.createPythonWorker(key.exec, Module, key.daemon, key.env, conf.get(PYTHON_USE_DAEMON))
     toBlocking(worker)
     sendAtOnce(worker.channel)
     new LeasedWorker(key, worker, handle.flatMap(Spark43.pidOf))
   }
+
+  /** Spark's own setting goes first, which may name an environment that the session's artifacts bring. */
+  private def interpreter(function: UserFunction, context: TaskContext): String =
+    Option(context.getLocalProperty(Interpreter))
+      .orElse(Option(SQLConf.get.getConfString(Interpreter, null)))
+      .getOrElse(function.function.pythonExec)
 
   private def environment(
       function: UserFunction,

@@ -105,8 +105,8 @@ object RowExpressions extends AliasHelper {
       parsed.transform {
         case UnresolvedStar(None) => UnresolvedStarExceptOrReplace(None, names.map(Seq(_)), None)
         case UnresolvedStarExceptOrReplace(None, left, replaced) =>
-          val others = names.filterNot(name => left.exists(_.forall(_.equalsIgnoreCase(name))))
-          UnresolvedStarExceptOrReplace(None, left ++ others.map(Seq(_)), replaced)
+          val others = left.filterNot(parts => names.exists(_.equalsIgnoreCase(parts.head)))
+          UnresolvedStarExceptOrReplace(None, others ++ names.map(Seq(_)), replaced)
       }
 
   /** Returns the top one of nested projections over the columns at the bottom, or the node between them. */
