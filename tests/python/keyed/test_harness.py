@@ -414,6 +414,16 @@ def test_an_event_time_ttl_that_is_new_before_any_watermark_starts_at_the_first(
     assert on.state("v", "a") is None
 
 
+def test_what_was_written_without_a_time_lives_from_the_first_watermark_also_if_written_again():
+    one = harness(lambda self, *_: self.states.update(1), None, timed(EVENT), timestamp="t")
+    one.process(("a", None))
+    one.run_micro_batch([("a", 100)], watermark=500)
+    one.advance_watermark(509)
+    assert one.state("v", "a") == 1
+    one.advance_watermark(510)
+    assert one.state("v", "a") is None
+
+
 def test_a_snapshot_of_another_format_is_refused():
     import pickle
 

@@ -195,22 +195,22 @@ class Harness:
         watermark: int | datetime | None,
         processing_time: int | datetime | None,
     ) -> list[t.Row]:
-        before = self._watermark
+        before = reached = self._watermark
+        if watermark is not None:
+            reached = max(before, epoch_ms(watermark))
         if processing_time is not None:
             self._processing_time = max(self._processing_time, epoch_ms(processing_time))
-        accepted = self._admitted(
-            [(self._time_of(row), row) for row in map(self._accept_row, rows)]
-        )
+        timed = [(self._time_of(row), row) for row in map(self._accept_row, rows)]
+        accepted = self._admitted(timed)
+        context = self._runtime.context
+        if context._first_watermark == UNKNOWN:  # Spark knows it before the rows
+            context._first_watermark = reached
         self._begin()
         if self._sorted:
             self._wait(accepted)
         else:
             self._run_arrived(accepted)
-        if watermark is not None:
-            self._watermark = max(before, epoch_ms(watermark))
-            context = self._runtime.context
-            if context._first_watermark == UNKNOWN:
-                context._first_watermark = self._watermark
+        self._watermark = reached
         return self._settled(before)
 
     def advance_watermark(self, watermark: int | datetime) -> list[t.Row]:
