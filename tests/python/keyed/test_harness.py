@@ -242,6 +242,38 @@ def test_state_is_looked_at_without_touching_it():
         one.state("m", "a")
 
 
+def test_a_key_may_be_written_as_in_a_row():
+    def write(self, row, ctx):
+        self.n.update(7)
+        ctx.timers.register_event_time(5)
+        seen.append(ctx.key)
+
+    seen = []
+    noon = datetime.datetime(2024, 5, 1, 12, tzinfo=WEST)
+    one = harness(write, lambda *_: None, schema="at timestamp, n decimal(9,2)", by="at")
+    one.process((noon, None))
+    for key in (noon, seen[0]):
+        assert one.state("n", key) == 7
+        assert one.timers(key) == [Timer(5, "event_time")]
+    two = harness(write, lambda *_: None, schema="at timestamp, n int", by=["at", "n"])
+    two.process((noon, 3))
+    for key in ((noon, 3), {"n": 3, "at": noon}, seen[1]):
+        assert two.state("n", key) == 7
+        assert two.timers(key) == [Timer(5, "event_time")]
+    with pytest.raises(pb.ResultTypeMismatch, match="input's column n must be int"):
+        two.state("n", (noon, "3"))
+
+
+def test_a_key_that_was_never_seen_is_asked_for_without_a_trace():
+    def declare(ctx):
+        return ctx.list_state("list", "int"), ctx.map_state("map", "int", "int")
+
+    one = harness(None, None, declare)
+    before = one.snapshot()
+    assert [one.state(name, "b") for name in ("n", "list", "map")] == [None, [], {}]
+    assert one.snapshot() == before
+
+
 def test_keys_are_equal_where_spark_holds_them_equal():
     def count(self, row, ctx):
         self.n.update((self.n.value() or 0) + 1)

@@ -28,7 +28,7 @@ from .._keyed_async.permits import TaskPermits
 from .._keyed_async.runtime import AsyncKeyedRuntime
 from ..errors import ResultTypeMismatch, error, shown
 from . import snapshot as snapshots
-from .columns import columns_of, key_reader, keys_of, up_to_ms
+from .columns import columns_of, key_acceptor, key_reader, keys_of, up_to_ms
 from .loop import HarnessLoop
 from .memory import KeySpace, hashable, visible
 from .telling import telling
@@ -63,6 +63,7 @@ class Harness:
         output = output if calls is None else calls.output
         self._accept_output = row_acceptor(output, Place())
         keys = keys_of(columns, by)
+        self._accept_key = key_acceptor(keys)
         self._key_of = key_reader(columns, keys)
         if timestamp is None and (time := union_time(columns)) is not None:
             timestamp = time.name
@@ -238,13 +239,12 @@ class Harness:
         Raises :class:`StateError` for a name that was not declared.
         """
         state = self._runtime.registry[name]
-        key_index = self._space.find(key)
         self._runtime.set_clocks(self._watermark, self._processing_time)
-        return visible(state, self._space.key_index(key) if key_index is None else key_index)
+        return visible(state, self._space.find(self._accept_key(key)))
 
     def timers(self, key: Any) -> list[Timer]:
         """Return the timers of a key, the earliest first."""
-        key_index = self._space.find(key)
+        key_index = self._space.find(self._accept_key(key))
         return [] if key_index is None else list(self._runtime.timers.of(key_index))
 
     def side_output(self, tag: str) -> list[t.Row]:
