@@ -112,6 +112,20 @@ def test_clocks_do_not_go_back():
     assert (one.watermark, one.processing_time) == (9, 5)
 
 
+@pytest.mark.parametrize("time", [0, -5])
+def test_a_watermark_up_to_1970_is_none_yet(time):
+    def register(self, row, ctx):
+        ctx.timers.register_event_time(-10)
+
+    one = harness(register, lambda self, t, ctx: ("fired", t), timestamp="t")
+    one.process(("a", 0))
+    assert one.advance_watermark(time) == []
+    assert one.watermark is None
+    assert one.process(("a", -20)) == []
+    assert one.late_rows == 0
+    assert one.advance_watermark(1) == [Row("fired", -10)]
+
+
 def test_timers_fire_in_order_once_and_tell_their_domain():
     def register(self, row, ctx):
         for time in (30, 10, 20, 10):

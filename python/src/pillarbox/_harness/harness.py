@@ -197,8 +197,8 @@ class Harness:
         processing_time: int | datetime | None,
     ) -> list[t.Row]:
         before = reached = self._watermark
-        if watermark is not None:
-            reached = max(before, epoch_ms(watermark))
+        if watermark is not None and (time := epoch_ms(watermark)) > 0:  # Spark's 0 is none yet
+            reached = max(before, time)
         if processing_time is not None:
             self._processing_time = max(self._processing_time, epoch_ms(processing_time))
         timed = [(self._time_of(row), row) for row in map(self._accept_row, rows)]
