@@ -30,8 +30,27 @@ private sealed trait StoredLayout extends Serializable {
    * Returns the rows of a partition.
    *
    * @param scratch a local file that may be overwritten
+   * @param later takes what is to be closed when no more rows are asked for
    */
-  def rows(state: PartitionState, partition: Int, scratch: Path): Iterator[InternalRow]
+  def rows(
+      state: PartitionState,
+      partition: Int,
+      scratch: Path,
+      later: AutoCloseable => Unit
+  ): Iterator[InternalRow]
+
+  /** Reads a file, which is closed at its end: one that is deleted keeps its room on the disk until then. */
+  protected def reading[T](file: Path, later: AutoCloseable => Unit)(
+      entries: InputStream => Iterator[T]
+  ): Iterator[T] = {
+    val in = Files.newInputStream(file)
+    later(in)
+    def end: Iterator[T] = {
+      in.close()
+      Iterator.empty
+    }
+    entries(in) ++ end
+  }
 
   protected def field(name: String, dataType: DataType): StructField = StructField(name, dataType)
 
@@ -75,11 +94,15 @@ private final class EntryLayout(override val keys: StructType, state: StateMeta)
 
   override protected def columns: Seq[StructField] = own.map(_._1)
 
-  override def rows(state: PartitionState, partition: Int, scratch: Path): Iterator[InternalRow] = {
+  override def rows(
+      state: PartitionState,
+      partition: Int,
+      scratch: Path,
+      later: AutoCloseable => Unit
+  ): Iterator[InternalRow] = {
     LocalFolders.write(scratch)(state.backend.snapshot(_): Unit)
     val keySerializer = new UnsafeRowSerializer(keys)
-    val in: InputStream = Files.newInputStream(scratch)
-    StateEntries.of(in, s"Partition $partition", this.state.name).map { entry =>
+    reading(scratch, later)(StateEntries.of(_, s"Partition $partition", this.state.name)).map { entry =>
       val key = keySerializer.deserialize(entry.key)
       index = if (key == last) index + 1 else 0
       last = key
@@ -101,7 +124,12 @@ private final class TimerLayout(override val keys: StructType) extends StoredLay
     Seq(field("time_domain", StringType), field("timestamp", TimestampType), field("epoch_ms", LongType))
 
   /** Gathers the timers in memory, as they are small and their store is read by callbacks. */
-  override def rows(state: PartitionState, partition: Int, scratch: Path): Iterator[InternalRow] = {
+  override def rows(
+      state: PartitionState,
+      partition: Int,
+      scratch: Path,
+      later: AutoCloseable => Unit
+  ): Iterator[InternalRow] = {
     val found = new scala.collection.mutable.ArrayBuffer[InternalRow]
     Seq(TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME).foreach { kind =>
       val shown = UTF8String.fromString(InitialState.nameOf(kind))
