@@ -263,6 +263,18 @@ class OperatorsTabSuite extends AnyFunSuite with KeyedFixture with Eventually {
     }
   }
 
+  test("a context that takes no tab is not asked again, and the next one is") {
+    val (broken, next) = (new Object, new Object)
+    var asked = Seq.empty[Object]
+    Seq(broken, broken, next, next).foreach { context =>
+      OperatorsTab.unlessRefused(context) {
+        asked :+= context
+        if (context eq broken) throw new IllegalStateException("it stops")
+      }
+    }
+    assert(asked == Seq(broken, next, next))
+  }
+
   test("what a history server keeps on its disk is read as it was written") {
     val serializer = new KVStoreScalaSerializer
     val partitions = Array(new PartitionFigures(7, Array(1L, -1L)))
