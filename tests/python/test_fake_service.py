@@ -76,6 +76,17 @@ def test_an_endless_script_is_played_for_all_calls():
     assert not pb.transient(found[1])
 
 
+def test_a_call_whose_script_fails_is_over():
+    def script():
+        yield None
+        raise ZeroDivisionError
+
+    service = FakeService(1, script=script())
+    found = run_virtually(outcomes(service, range(3)))
+    assert [type(one) for one in found] == [int, ZeroDivisionError, int]
+    assert (service.calls, service.most_in_flight) == ([0, 1, 2], 1)
+
+
 def test_calls_at_the_same_time_are_counted_also_when_they_are_cancelled():
     async def calls():
         service = FakeService(1, latency="1 second")

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pillarbox as pb
+import pillarbox._driver.read_offsets as module
 from keyed.streams import LIMIT_S, Stream
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -130,10 +131,27 @@ def test_spark_may_name_its_sources(spark: SparkSession, tmp_path: Path) -> None
         pb.read_offsets(spark, tmp_path)
 
 
-def log(checkpoint: Path, text: str) -> None:
+def log(checkpoint: Path, text: str, batch_id: int = 0) -> None:
     for name in ("offsets", "commits"):
         (checkpoint / name).mkdir(exist_ok=True)
-        (checkpoint / name / "0").write_text(text)
+        (checkpoint / name / str(batch_id)).write_text(text)
+
+
+@pytest.mark.classic
+def test_a_query_that_runs_may_delete_its_oldest_commit_meanwhile(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def then_deleted(spark: SparkSession, path: str, **options: bool) -> DataFrame:
+        files = listed(spark, path, **options)
+        assert files.inputFiles()
+        (tmp_path / "commits" / "0").unlink(missing_ok=True)
+        return files
+
+    for batch_id in (0, 1):
+        log(tmp_path, f'v1\n{{"batchWatermarkMs":0}}\n{batch_id}', batch_id)
+    listed = module._files
+    monkeypatch.setattr(module, "_files", then_deleted)
+    assert pb.read_offsets(spark, tmp_path) == {"0": "1"}
 
 
 def test_what_is_no_checkpoint_is_refused(spark: SparkSession, tmp_path: Path) -> None:

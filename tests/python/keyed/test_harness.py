@@ -112,6 +112,20 @@ def test_clocks_do_not_go_back():
     assert (one.watermark, one.processing_time) == (9, 5)
 
 
+@pytest.mark.parametrize("time", [0, -5])
+def test_a_watermark_up_to_1970_is_none_yet(time):
+    def register(self, row, ctx):
+        ctx.timers.register_event_time(-10)
+
+    one = harness(register, lambda self, t, ctx: ("fired", t), timestamp="t")
+    one.process(("a", 0))
+    assert one.advance_watermark(time) == []
+    assert one.watermark is None
+    assert one.process(("a", -20)) == []
+    assert one.late_rows == 0
+    assert one.advance_watermark(1) == [Row("fired", -10)]
+
+
 def test_timers_fire_in_order_once_and_tell_their_domain():
     def register(self, row, ctx):
         for time in (30, 10, 20, 10):
@@ -240,6 +254,38 @@ def test_state_is_looked_at_without_touching_it():
     assert (one.state("n", "a"), one.state("n", "b")) == (5, None)
     with pytest.raises(pb.StateError, match="no state 'm'; declared are 'n'"):
         one.state("m", "a")
+
+
+def test_a_key_may_be_written_as_in_a_row():
+    def write(self, row, ctx):
+        self.n.update(7)
+        ctx.timers.register_event_time(5)
+        seen.append(ctx.key)
+
+    seen = []
+    noon = datetime.datetime(2024, 5, 1, 12, tzinfo=WEST)
+    one = harness(write, lambda *_: None, schema="at timestamp, n decimal(9,2)", by="at")
+    one.process((noon, None))
+    for key in (noon, seen[0]):
+        assert one.state("n", key) == 7
+        assert one.timers(key) == [Timer(5, "event_time")]
+    two = harness(write, lambda *_: None, schema="at timestamp, n int", by=["at", "n"])
+    two.process((noon, 3))
+    for key in ((noon, 3), {"n": 3, "at": noon}, seen[1]):
+        assert two.state("n", key) == 7
+        assert two.timers(key) == [Timer(5, "event_time")]
+    with pytest.raises(pb.ResultTypeMismatch, match="input's column n must be int"):
+        two.state("n", (noon, "3"))
+
+
+def test_a_key_that_was_never_seen_is_asked_for_without_a_trace():
+    def declare(ctx):
+        return ctx.list_state("list", "int"), ctx.map_state("map", "int", "int")
+
+    one = harness(None, None, declare)
+    before = one.snapshot()
+    assert [one.state(name, "b") for name in ("n", "list", "map")] == [None, [], {}]
+    assert one.snapshot() == before
 
 
 def test_keys_are_equal_where_spark_holds_them_equal():
@@ -412,6 +458,16 @@ def test_an_event_time_ttl_that_is_new_before_any_watermark_starts_at_the_first(
     assert on.state("v", "a") == 1
     on.advance_watermark(510)
     assert on.state("v", "a") is None
+
+
+def test_what_was_written_without_a_time_lives_from_the_first_watermark_also_if_written_again():
+    one = harness(lambda self, *_: self.states.update(1), None, timed(EVENT), timestamp="t")
+    one.process(("a", None))
+    one.run_micro_batch([("a", 100)], watermark=500)
+    one.advance_watermark(509)
+    assert one.state("v", "a") == 1
+    one.advance_watermark(510)
+    assert one.state("v", "a") is None
 
 
 def test_a_snapshot_of_another_format_is_refused():

@@ -66,7 +66,7 @@ def scripts(draw):
 
 def absolute(steps):
     """Times are drawn as strides from the clock they belong to, so that they stay in reach."""
-    clocks = {"watermark": 0, "processing_time": 0}
+    clocks = {"watermark": 1, "processing_time": 0}  # a watermark of 0 is none
     for step, what in steps:
         if step == "rows":
             watermark, now = clocks.values()

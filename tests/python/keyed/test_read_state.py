@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from datetime import datetime, timezone
 from pathlib import Path
@@ -109,6 +110,25 @@ def test_values_come_plain_or_as_structs(stream: Stream) -> None:
         "struct<key:struct<k:string>,value:bigint,timestamp:timestamp,expires_at:timestamp,"
         "partition_id:int>"
     )
+
+
+@pytest.mark.classic
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="it needs Linux")
+def test_a_read_leaves_no_file_open_also_one_that_stops_early(stream: Stream) -> None:
+    frame = pb.read_state(stream.spark, stream.checkpoint, 0, "list")
+    assert len(frame.collect()) == 4
+    assert len(frame.limit(1).collect()) == 1
+    jvm: Any = stream.spark._jvm
+    own = Path(f"/proc/{jvm.java.lang.ProcessHandle.current().pid()}/fd")
+    assert not [name for name in map(target, own.iterdir()) if "read-state" in name]
+
+
+def target(link: Path) -> str:
+    """What it links to, and nothing if it is gone by now."""
+    try:
+        return os.readlink(link)
+    except FileNotFoundError:
+        return ""
 
 
 def test_lists_and_maps_have_a_row_an_entry(stream: Stream) -> None:

@@ -217,3 +217,51 @@ def test_what_is_left_of_a_list_is_renewed_at_the_time_of_the_timer_that_read_it
         expected += [tuple(row) for row in harness.run_micro_batch(timed, watermark=rows[-1][1])]
     assert expected == [(12_000, [5_000]), (23_000, [])]
     assert found == expected
+
+
+class WrittenTwice(pb.KeyedProcessFunction):
+    """Writes up to 50 s, and tells afterwards what is still there of the last 20 s."""
+
+    def open(self, ctx: Any) -> None:
+        ttl = pb.StateTtl("20 seconds", time_domain="event_time")
+        self.one = ctx.value_state("one", "bigint", ttl=ttl)
+        self.named = ctx.map_state("named", "string", "bigint", ttl=ttl)
+
+    def process(self, row: Any, ctx: Any) -> Any:
+        if row.t is not None and row.t > 50_000:
+            return row.t, [self.one.value(), self.named.get("x")]
+        self.one.update(7)
+        self.named.put("x", 7)
+        return None
+
+
+@BACKENDS
+def test_what_is_written_again_in_the_micro_batch_of_the_first_watermark_lives_from_it(
+    spark: SparkSession, tmp_path: Path, backend: str
+) -> None:
+    returns = "t bigint, found array<bigint>"
+
+    def build(df: DataFrame) -> DataFrame:
+        timed = df.withColumn("ts", F.timestamp_millis("t")).withWatermark("ts", "0 seconds")
+        return timed.transform(
+            pb.process_keyed, WrittenTwice(), by="k", returns=returns, backend=backend
+        )
+
+    # The watermark of each micro-batch is that of the rows before it.
+    batches = {
+        None: [("a", None), ("z", 50_000)],
+        50_000: [("a", 1000), ("z", 50_001)],
+        50_001: [("a", 70_000)],
+        70_000: [("a", 70_001)],
+        70_001: [("a", 70_002)],
+    }
+    stream = Stream(spark, tmp_path, SCHEMA, build)
+    harness = KeyedHarness(WrittenTwice(), schema=SCHEMA, returns=returns, by="k", timestamp="t")
+    expected = []
+    for watermark, rows in batches.items():
+        stream.add(*rows)
+        told = harness.run_micro_batch(rows, watermark=watermark)
+        expected += [tuple(row) for row in told if row.t >= 70_000]
+    assert expected == [(70_000, [7, 7]), (70_001, [7, 7]), (70_002, [None, None])]
+    found = stream.run()
+    assert sorted(row for row in found if row[0] >= 70_000) == expected

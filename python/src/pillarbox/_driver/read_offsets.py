@@ -72,7 +72,9 @@ def _committed(spark: SparkSession, path: str) -> list[int]:
     from pyspark.errors import AnalysisException
 
     try:
-        names = _files(spark, f"{path}/commits").select("_metadata.file_name").collect()
+        # Spark opens the files for their names, and a query that runs deletes the oldest meanwhile.
+        files = _files(spark, f"{path}/commits", ignoreMissingFiles=True)
+        names = files.select("_metadata.file_name").collect()
     except AnalysisException as problem:
         if problem.getCondition() != "PATH_NOT_FOUND":
             raise
@@ -80,9 +82,9 @@ def _committed(spark: SparkSession, path: str) -> list[int]:
     return sorted(int(name) for (name,) in names if name.isdigit())
 
 
-def _files(spark: SparkSession, path: str) -> DataFrame:
+def _files(spark: SparkSession, path: str, **options: bool) -> DataFrame:
     literal = re.sub(r"([\\*?{}\[\]])", r"\\\1", path)
-    return spark.read.text(literal, wholetext=True)
+    return spark.read.options(**options).text(literal, wholetext=True)
 
 
 def _offsets(log: str) -> Offsets:

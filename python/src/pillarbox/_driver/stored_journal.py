@@ -41,10 +41,12 @@ def read_journal(
     have several, and one without rows is null. Operators of that name that differ in ``returns``
     or in the key are put together by the names of columns, with nulls where one has none.
 
-    The folder is read whenever the DataFrame is; for ``key`` and ``answer`` also at once, since
-    their columns are told there. Jobs may write to the journal meanwhile. If ``purge_journal``
-    takes answers from it meanwhile, the read fails, or shows an answer twice. The same in a
-    reader's words: ``spark.read.format("pillarbox-journal").option("name", name).load(path)``.
+    Each action reads the folder as it is when it begins; but of one DataFrame object, ``collect()``
+    and ``toPandas()`` may read the files that the first of them found. For ``key`` and ``answer``
+    it is also read at once, since their columns are told there. Jobs may write to the journal
+    meanwhile. If ``purge_journal`` takes answers from it meanwhile, the read fails, or shows an
+    answer twice. The same in a reader's words:
+    ``spark.read.format("pillarbox-journal").option("name", name).load(path)``.
 
     Parameters
     ----------

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyspark.sql import types as t
 
 from .._arrow.classes import is_record, mapped_type
 from .._arrow.ddl import parse_columns
+from .._arrow.fields import Place
 from .._arrow.row_class import row_class
 from .._arrow.schema import find_columns
 from .._base.checks import column_names
 from .._keyed.input_columns import check_comparable
+from .._keyed.output import row_acceptor
 
 
 def columns_of(schema: str | t.StructType | type[Any]) -> t.StructType:
@@ -39,6 +41,12 @@ def key_reader(columns: t.StructType, keys: t.StructType) -> Any:
         return lambda row: row[positions[0]]
     make, new = row_class(tuple(keys.names)), tuple.__new__
     return lambda row: new(make, [row[position] for position in positions])
+
+
+def key_acceptor(keys: t.StructType) -> Callable[[Any], Any]:
+    """Return a function from a key as users write it to the key as ``ctx.key`` gives it."""
+    accept = row_acceptor(keys, Place(error="INPUT_TYPE_MISMATCH"))
+    return accept if len(keys) > 1 else lambda key: accept((key,))[0]
 
 
 def up_to_ms(micros: int | None) -> int:

@@ -28,7 +28,7 @@ from .._keyed_async.permits import TaskPermits
 from .._keyed_async.runtime import AsyncKeyedRuntime
 from ..errors import ResultTypeMismatch, error, shown
 from . import snapshot as snapshots
-from .columns import columns_of, key_reader, keys_of, up_to_ms
+from .columns import columns_of, key_acceptor, key_reader, keys_of, up_to_ms
 from .loop import HarnessLoop
 from .memory import KeySpace, hashable, visible
 from .telling import telling
@@ -63,6 +63,7 @@ class Harness:
         output = output if calls is None else calls.output
         self._accept_output = row_acceptor(output, Place())
         keys = keys_of(columns, by)
+        self._accept_key = key_acceptor(keys)
         self._key_of = key_reader(columns, keys)
         if timestamp is None and (time := union_time(columns)) is not None:
             timestamp = time.name
@@ -195,22 +196,22 @@ class Harness:
         watermark: int | datetime | None,
         processing_time: int | datetime | None,
     ) -> list[t.Row]:
-        before = self._watermark
+        before = reached = self._watermark
+        if watermark is not None and (time := epoch_ms(watermark)) > 0:  # Spark's 0 is none yet
+            reached = max(before, time)
         if processing_time is not None:
             self._processing_time = max(self._processing_time, epoch_ms(processing_time))
-        accepted = self._admitted(
-            [(self._time_of(row), row) for row in map(self._accept_row, rows)]
-        )
+        timed = [(self._time_of(row), row) for row in map(self._accept_row, rows)]
+        accepted = self._admitted(timed)
+        context = self._runtime.context
+        if context._first_watermark == UNKNOWN:  # Spark knows it before the rows
+            context._first_watermark = reached
         self._begin()
         if self._sorted:
             self._wait(accepted)
         else:
             self._run_arrived(accepted)
-        if watermark is not None:
-            self._watermark = max(before, epoch_ms(watermark))
-            context = self._runtime.context
-            if context._first_watermark == UNKNOWN:
-                context._first_watermark = self._watermark
+        self._watermark = reached
         return self._settled(before)
 
     def advance_watermark(self, watermark: int | datetime) -> list[t.Row]:
@@ -238,13 +239,12 @@ class Harness:
         Raises :class:`StateError` for a name that was not declared.
         """
         state = self._runtime.registry[name]
-        key_index = self._space.find(key)
         self._runtime.set_clocks(self._watermark, self._processing_time)
-        return visible(state, self._space.key_index(key) if key_index is None else key_index)
+        return visible(state, self._space.find(self._accept_key(key)))
 
     def timers(self, key: Any) -> list[Timer]:
         """Return the timers of a key, the earliest first."""
-        key_index = self._space.find(key)
+        key_index = self._space.find(self._accept_key(key))
         return [] if key_index is None else list(self._runtime.timers.of(key_index))
 
     def side_output(self, tag: str) -> list[t.Row]:

@@ -57,12 +57,16 @@ def hashable(key: Any) -> Any:
     return key
 
 
-def visible(state: State, key_index: int) -> Any:
-    """Return a state's cell as a function would see it, without renewing or removing anything."""
+def visible(state: State, key_index: int | None) -> Any:
+    """Return a state's cell as a function would see it, without renewing or removing anything.
+
+    A key that was not seen has no index.
+    """
     policy = state._policy
+    entries = [] if key_index is None else dump(state, key_index)
     alive = [
         (map_key, value)
-        for map_key, value, stamp in dump(state, key_index)
+        for map_key, value, stamp in entries
         if policy is None or not policy.is_expired(stamp)
     ]
     if isinstance(state, ListCells):

@@ -116,9 +116,9 @@ class FakeService:
     def _served(self, request: Any) -> Iterator[Any]:
         with self._lock:
             self._calls.append(request)
+            step = next(self._script, None)
             self._in_flight += 1
             self._most = max(self._most, self._in_flight)
-            step = next(self._script, None)
         try:
             yield step
         finally:

@@ -10,7 +10,8 @@ import io.pillarbox.spark.state.{InitialState, PartitionState, StoredType, Unsaf
 import io.pillarbox.state.StateClock
 import io.pillarbox.state.changelog.{StateEntries, StateMeta, StoredEntry}
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
+import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection}
+import org.apache.spark.sql.execution.{UnsafeRowSerializer => SparkRowSerializer}
 import org.apache.spark.sql.pillarbox.LocalFolders
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
@@ -30,8 +31,27 @@ private sealed trait StoredLayout extends Serializable {
    * Returns the rows of a partition.
    *
    * @param scratch a local file that may be overwritten
+   * @param later takes what is to be closed when no more rows are asked for
    */
-  def rows(state: PartitionState, partition: Int, scratch: Path): Iterator[InternalRow]
+  def rows(
+      state: PartitionState,
+      partition: Int,
+      scratch: Path,
+      later: AutoCloseable => Unit
+  ): Iterator[InternalRow]
+
+  /** Reads a file, which is closed at its end: one that is deleted keeps its room on the disk until then. */
+  protected def reading[T](file: Path, later: AutoCloseable => Unit)(
+      entries: InputStream => Iterator[T]
+  ): Iterator[T] = {
+    val in = Files.newInputStream(file)
+    later(in)
+    def end: Iterator[T] = {
+      in.close()
+      Iterator.empty
+    }
+    entries(in) ++ end
+  }
 
   protected def field(name: String, dataType: DataType): StructField = StructField(name, dataType)
 
@@ -75,11 +95,15 @@ private final class EntryLayout(override val keys: StructType, state: StateMeta)
 
   override protected def columns: Seq[StructField] = own.map(_._1)
 
-  override def rows(state: PartitionState, partition: Int, scratch: Path): Iterator[InternalRow] = {
+  override def rows(
+      state: PartitionState,
+      partition: Int,
+      scratch: Path,
+      later: AutoCloseable => Unit
+  ): Iterator[InternalRow] = {
     LocalFolders.write(scratch)(state.backend.snapshot(_): Unit)
     val keySerializer = new UnsafeRowSerializer(keys)
-    val in: InputStream = Files.newInputStream(scratch)
-    StateEntries.of(in, s"Partition $partition", this.state.name).map { entry =>
+    reading(scratch, later)(StateEntries.of(_, s"Partition $partition", this.state.name)).map { entry =>
       val key = keySerializer.deserialize(entry.key)
       index = if (key == last) index + 1 else 0
       last = key
@@ -95,21 +119,35 @@ private final class EntryLayout(override val keys: StructType, state: StateMeta)
     }
 }
 
-/** One row for each timer of the function. */
+/** One row for each timer of the function, valid until the next one. */
 private final class TimerLayout(override val keys: StructType) extends StoredLayout {
   override protected def columns: Seq[StructField] =
     Seq(field("time_domain", StringType), field("timestamp", TimestampType), field("epoch_ms", LongType))
 
-  /** Gathers the timers in memory, as they are small and their store is read by callbacks. */
-  override def rows(state: PartitionState, partition: Int, scratch: Path): Iterator[InternalRow] = {
-    val found = new scala.collection.mutable.ArrayBuffer[InternalRow]
-    Seq(TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME).foreach { kind =>
-      val shown = UTF8String.fromString(InitialState.nameOf(kind))
-      state.timers.forEachTimer(kind) { timer =>
-        if (!WaitingRows.standsForRows(timer))
-          found += row(timer.key, shown, micros(timer.timestamp), timer.timestamp, partition)
+  /** Writes the timers out, as their store is read by callbacks and they may be many. */
+  override def rows(
+      state: PartitionState,
+      partition: Int,
+      scratch: Path,
+      later: AutoCloseable => Unit
+  ): Iterator[InternalRow] = {
+    val serializer = new SparkRowSerializer(schema.length).newInstance()
+    val toUnsafe = UnsafeProjection.create(schema)
+    LocalFolders.write(scratch) { file =>
+      val out = serializer.serializeStream(file)
+      Seq(TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME).foreach { kind =>
+        val shown = UTF8String.fromString(InitialState.nameOf(kind))
+        state.timers.forEachTimer(kind) { timer =>
+          if (!WaitingRows.standsForRows(timer)) {
+            val told = row(timer.key, shown, micros(timer.timestamp), timer.timestamp, partition)
+            out.writeValue(toUnsafe(told)): Unit
+          }
+        }
       }
+      out.flush()
     }
-    found.iterator
+    reading(scratch, later) { file =>
+      serializer.deserializeStream(file).asKeyValueIterator.map(_._2.asInstanceOf[InternalRow])
+    }
   }
 }

@@ -38,15 +38,21 @@ private final class StoredRowsRDD(
     val partition = split.asInstanceOf[StoredPartition]
     val files =
       new PartitionFiles(new Path(operator), partition.index, parts, hadoopConf.value.value)
+    // What is registered later is closed earlier.
+    def later(resource: AutoCloseable): Unit =
+      context.addTaskCompletionListener[Unit](_ => resource.close()): Unit
     val scratch = LocalFolders.create("read-state")
-    context.addTaskCompletionListener[Unit](_ => scratch.close())
+    later(scratch)
     val memory = memoryLimit.getOrElse(RocksDBMemory.default)
     def make(from: Option[LocalDatabase]) = StateBackends.forReading(layout.keys, memory, from)
     val loader = new StateLoader(files, layout.keys, () => make(None), from => Some(make(Some(from))))
     val versioned = loader.load(partition.version)
     val toUnsafe = UnsafeProjection.create(layout.schema)
     // The source of the rows is on the local disk by then; and the task may end on another thread.
-    try layout.rows(versioned.state, partition.index, scratch.path.resolve("entries")).map(toUnsafe)
+    try
+      layout
+        .rows(versioned.state, partition.index, scratch.path.resolve("entries"), later(_))
+        .map(toUnsafe)
     finally versioned.close()
   }
 }

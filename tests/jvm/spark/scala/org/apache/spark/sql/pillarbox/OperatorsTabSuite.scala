@@ -1,5 +1,7 @@
 package org.apache.spark.sql.pillarbox
 
+import java.lang.ref.WeakReference
+
 import scala.collection.mutable.ArrayBuffer
 import scala.io.Source
 import scala.jdk.CollectionConverters._
@@ -9,6 +11,8 @@ import io.pillarbox.spark.SpecBuilder
 import io.pillarbox.spark.functions.{Metered, OddFails}
 import io.pillarbox.spark.keyed.{Event, KeyedFixture, Spec}
 import org.apache.spark.scheduler._
+import org.apache.spark.sql.execution.SparkPlanInfo
+import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart
 import org.apache.spark.status.KVUtils.KVStoreScalaSerializer
 import org.apache.spark.status.{AppStatusStore, ElementTrackingStore}
 import org.apache.spark.ui.{SparkUI, SparkUITab}
@@ -183,9 +187,33 @@ class OperatorsTabSuite extends AnyFunSuite with KeyedFixture with Eventually {
           }
         case _ => ()
       }
-      replayed.read(event)
+      replayed.read(event): Unit
     }
     assert(replayed.only.valuesOf("calls").toSeq == Seq(3))
+  }
+
+  test("no plan is kept, though reports of its operators may come late") {
+    val watched = new Watched
+    val calls = SpecBuilder.asyncIO(spark.range(0, 3, 1, 1).toDF(), classOf[OddFails], "x long") { spec =>
+      spec.put("on_error", "null"): Unit
+    }
+    watched.during(calls.collect(): Unit)
+    val replayed = new Replayed(isLive = true)
+    val plans = watched.events.filter(_.logEvent).flatMap(event => plansOf(replayed.read(event)))
+    assert(plans.nonEmpty)
+    eventually {
+      System.gc()
+      assert(plans.forall(_.get == null))
+    }
+    assert(replayed.only.valuesOf("calls").toSeq == Seq(3))
+  }
+
+  private def plansOf(event: SparkListenerEvent): Seq[WeakReference[SparkPlanInfo]] = {
+    def all(plan: SparkPlanInfo): Seq[SparkPlanInfo] = plan +: plan.children.flatMap(all)
+    event match {
+      case start: SparkListenerSQLExecutionStart => all(start.sparkPlanInfo).map(new WeakReference(_))
+      case _ => Nil
+    }
   }
 
   test("who reads cached rows makes no line of its own") {
@@ -233,6 +261,18 @@ class OperatorsTabSuite extends AnyFunSuite with KeyedFixture with Eventually {
     withPages(watched.store, watched.live, new SparkUITab(_, "StreamingQuery") {}) { read =>
       assert(read("/pillarbox/").contains(link))
     }
+  }
+
+  test("a context that takes no tab is not asked again, and the next one is") {
+    val (broken, next) = (new Object, new Object)
+    var asked = Seq.empty[Object]
+    Seq(broken, broken, next, next).foreach { context =>
+      OperatorsTab.unlessRefused(context) {
+        asked :+= context
+        if (context eq broken) throw new IllegalStateException("it stops")
+      }
+    }
+    assert(asked == Seq(broken, next, next))
   }
 
   test("what a history server keeps on its disk is read as it was written") {
@@ -295,24 +335,30 @@ class OperatorsTabSuite extends AnyFunSuite with KeyedFixture with Eventually {
 
     def again: Replayed = {
       val replayed = new Replayed
-      events.filter(_.logEvent).foreach(replayed.read)
+      events.filter(_.logEvent).foreach(replayed.read(_): Unit)
       replayed
     }
   }
 
   /** The figures of events that are read from a log. */
-  private final class Replayed {
+  private final class Replayed(isLive: Boolean = false) {
     private val store = new ElementTrackingStore(new InMemoryStore, spark.sparkContext.getConf)
     val listener: OperatorsListener =
-      new OperatorsHistoryPlugin()
-        .createListeners(spark.sparkContext.getConf, store)
-        .head
-        .asInstanceOf[OperatorsListener]
+      if (isLive) new OperatorsListener(store, isLive)
+      else
+        new OperatorsHistoryPlugin()
+          .createListeners(spark.sparkContext.getConf, store)
+          .head
+          .asInstanceOf[OperatorsListener]
     private val bus = new ReplayListenerBus
     bus.addListener(listener)
 
-    def read(event: SparkListenerEvent): Unit =
-      bus.postToAll(JsonProtocol.sparkEventFromJson(JsonProtocol.sparkEventToJsonString(event)))
+    /** Returns the event as it is read. */
+    def read(event: SparkListenerEvent): SparkListenerEvent = {
+      val read = JsonProtocol.sparkEventFromJson(JsonProtocol.sparkEventToJsonString(event))
+      bus.postToAll(read)
+      read
+    }
 
     def flush(): Unit = listener.flush()
 

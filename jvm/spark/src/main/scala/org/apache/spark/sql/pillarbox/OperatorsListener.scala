@@ -6,6 +6,7 @@ import scala.collection.mutable
 
 import org.apache.spark.scheduler._
 import org.apache.spark.sql.execution.SparkPlanInfo
+import org.apache.spark.sql.execution.metric.SQLMetricInfo
 import org.apache.spark.sql.execution.ui._
 import org.apache.spark.status.ElementTrackingStore
 
@@ -32,8 +33,8 @@ private[spark] final class OperatorsListener(store: ElementTrackingStore, isLive
   private var created = 0L
 
   /** The nodes of late by all their metrics, also when their execution has ended: reports may be late. */
-  private val reporters = new JLinkedHashMap[Long, Node] {
-    override def removeEldestEntry(eldest: JMap.Entry[Long, Node]): Boolean = size > MostReporters
+  private val reporters = new JLinkedHashMap[Long, Tracked] {
+    override def removeEldestEntry(eldest: JMap.Entry[Long, Tracked]): Boolean = size > MostReporters
   }
 
   /** The part of the figures that is not stored. */
@@ -49,10 +50,10 @@ private[spark] final class OperatorsListener(store: ElementTrackingStore, isLive
     case update: SparkListenerSQLAdaptiveExecutionUpdate => planned(update.executionId, update.sparkPlanInfo)
     case end: SparkListenerSQLExecutionEnd => ended(end.executionId)
     case report: OperatorReport =>
-      Option(reporters.get(report.metric)).foreach { node =>
+      Option(reporters.get(report.metric)).foreach { tracked =>
         // What has ended and was forgotten stays so.
-        val operator = operators.get(node.key).orElse {
-          Option.when(executions.contains(node.execution.number))(operatorOf(node))
+        val operator = operators.get(tracked.key).orElse {
+          Option.when(executions.contains(tracked.execution.number))(operatorOf(tracked))
         }
         operator.foreach(known => live.take(known.id, report))
       }
@@ -89,10 +90,10 @@ private[spark] final class OperatorsListener(store: ElementTrackingStore, isLive
   private def track(execution: Execution): Unit = {
     val seen = mutable.HashMap.empty[String, Int]
     execution.nodes.foreach { node =>
-      val label = s"${node.nodeName} ${nameOf(node)}"
+      val label = s"${node.kind} ${node.name}"
       val place = seen.getOrElse(label, 0)
       seen(label) = place + 1
-      val tracked = Node(s"${execution.owner}, $label $place", node, execution)
+      val tracked = Tracked(s"${execution.owner}, $label $place", node, execution)
       node.metrics.filterNot(metric => metrics.contains(metric.accumulatorId)).foreach { metric =>
         metrics(metric.accumulatorId) = Metric(tracked, metric.name, metric.metricType)
         if (isLive) reporters.put(metric.accumulatorId, tracked)
@@ -133,7 +134,7 @@ private[spark] final class OperatorsListener(store: ElementTrackingStore, isLive
         metric <- metrics.get(info.id)
         value <- info.update.map(numberOf) if value >= 0
       } {
-        val operator = operatorOf(metric.node)
+        val operator = operatorOf(metric.of)
         if (touched.add(operator)) first(operator)
         use(operator, operator.placeOf(metric.name, metric.kind), value)
       }
@@ -141,17 +142,18 @@ private[spark] final class OperatorsListener(store: ElementTrackingStore, isLive
     }
 
   /** The operator of a node, which is made when it first counts: a plan shows those of cached data, too. */
-  private def operatorOf(node: Node): Operator = {
-    val operator = operators.remove(node.key).getOrElse {
+  private def operatorOf(tracked: Tracked): Operator = {
+    import tracked.{execution, key, node}
+    val operator = operators.remove(key).getOrElse {
       created += 1
-      val made = new Operator(created, node.info.nodeName, nameOf(node.info), node.execution.query)
-      node.info.metrics.foreach(metric => made.placeOf(metric.name, metric.metricType))
+      val made = new Operator(created, node.kind, node.name, execution.query)
+      node.metrics.foreach(metric => made.placeOf(metric.name, metric.metricType))
       made
     }
-    operators(node.key) = operator
-    if (operator.execution != node.execution.number) {
-      operator.execution = node.execution.number
-      operator.run = node.execution.run
+    operators(key) = operator
+    if (operator.execution != execution.number) {
+      operator.execution = execution.number
+      operator.run = execution.run
       operator.runs += 1
       operator.forgetTimers()
     }
@@ -159,7 +161,7 @@ private[spark] final class OperatorsListener(store: ElementTrackingStore, isLive
   }
 
   private def ended(number: Long): Unit = executions.remove(number).foreach { execution =>
-    metrics.filterInPlace((_, metric) => metric.node.execution ne execution)
+    metrics.filterInPlace((_, metric) => metric.of.execution ne execution)
     operators.valuesIterator.filter(_.execution == number).foreach(write)
     if (executions.isEmpty) {
       partitions.clear()
@@ -219,15 +221,18 @@ private object OperatorsListener {
   val Timers: Set[String] = Set("time to the next event-time timer", "time to the next processing-time timer")
 
   private final class Execution(val number: Long) {
-    var nodes: Seq[SparkPlanInfo] = Nil
+    var nodes: Seq[Node] = Nil
     var query = ""
     var run = ""
     var owner: String = _
   }
 
-  private final case class Node(key: String, info: SparkPlanInfo, execution: Execution)
+  /** What is kept of a node of a plan: the plan is large, and the nodes of many executions are kept. */
+  private final case class Node(kind: String, name: String, metrics: Seq[SQLMetricInfo])
 
-  private final case class Metric(node: Node, name: String, kind: String)
+  private final case class Tracked(key: String, node: Node, execution: Execution)
+
+  private final case class Metric(of: Tracked, name: String, kind: String)
 
   private final class Operator(val id: Long, kind: String, name: String, query: String) {
     private val metrics = mutable.ArrayBuffer.empty[(String, String)]
@@ -314,9 +319,10 @@ private object OperatorsListener {
     }
   }
 
-  private def nodesOf(plan: SparkPlanInfo): Seq[SparkPlanInfo] = {
-    val own = if (Calls(plan.nodeName) || Keyed(plan.nodeName)) Seq(plan) else Nil
-    own ++ plan.children.flatMap(nodesOf)
+  private def nodesOf(plan: SparkPlanInfo): Seq[Node] = {
+    val isOwn = Calls(plan.nodeName) || Keyed(plan.nodeName)
+    Option.when(isOwn)(Node(plan.nodeName, nameOf(plan), plan.metrics)).toSeq ++
+      plan.children.flatMap(nodesOf)
   }
 
   /** The operator's name, which the node shows before its first option. */

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.pillarbox
 
+import java.lang.ref.WeakReference
+
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 import scala.xml.Node
@@ -33,18 +35,23 @@ object OperatorsTab {
   private[pillarbox] final val Streaming = "StreamingQuery"
 
   private val log = LoggerFactory.getLogger("io.pillarbox.OperatorsTab")
-  @volatile private var works = true
+
+  /** The context without a tab. */
+  @volatile private var refused = new WeakReference[AnyRef](null)
 
   /**
    * Adds the tab to the application's UI, if it has one, and follows its operators from now on. Where the UI
    * is another than Spark's own there is no tab: no query fails for it.
    */
-  def attach(sc: SparkContext): Unit =
-    if (works)
-      try addTo(sc)
+  def attach(sc: SparkContext): Unit = unlessRefused(sc)(addTo(sc))
+
+  /** Runs it until it fails; then again for another context, as notebooks start a new one. */
+  private[pillarbox] def unlessRefused(context: AnyRef)(add: => Unit): Unit =
+    if (refused.get ne context)
+      try add
       catch {
         case problem @ (NonFatal(_) | _: LinkageError) =>
-          works = false
+          refused = new WeakReference(context)
           log.warn("Spark's UI takes no tab", problem)
       }
 
