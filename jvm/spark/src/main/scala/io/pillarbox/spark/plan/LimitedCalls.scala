@@ -37,7 +37,8 @@ private[pillarbox] object LimitedCalls extends Rule[LogicalPlan] {
     val capacity = math.max(rows, node.spec.batch.fold(1)(_.rows))
     if (node.spec.capacity <= capacity) node
     else {
-      val json = SpecJson.withFields(node.spec.json)(_.put("capacity", capacity).put("most_held", capacity): Unit)
+      val json =
+        SpecJson.withFields(node.spec.json)(_.put("capacity", capacity).put("most_held", capacity): Unit)
       node.copy(spec = AsyncIOSpec.fromJson(json))
     }
   }
