@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from py4j.java_gateway import JavaPackage, JVMView
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -20,6 +21,10 @@ import pillarbox as pb
 from java_jars import compiled
 from java_options import java_options
 from spark_support import CallLog
+
+# Machines are busy: how long an example takes means nothing.
+settings.register_profile("busy", deadline=None)
+settings.load_profile("busy")
 
 # Workers must be the Python that runs the tests, not the first one on the PATH.
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

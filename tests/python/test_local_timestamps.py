@@ -5,7 +5,7 @@ import time
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pillarbox._arrow.readers import local_timestamps
@@ -49,7 +49,6 @@ def test_any_times_and_nulls(zone):
     years = st.integers(-(10**16), 10**16)
     lately = st.integers(94_694_400_000_000, 4_102_444_799_999_999)
 
-    @settings(deadline=None)  # the first array imports pandas
     @given(st.one_of(st.lists(st.none() | lately), st.lists(st.none() | years)))
     @example([])
     @example([None])

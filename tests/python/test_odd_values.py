@@ -32,7 +32,7 @@ def encoder(columns: str, explode: bool = False) -> ResultEncoder:
     return ResultEncoder(schema, to_arrow_schema(schema, **in_utc(to_arrow_schema)), explode)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     ddl=st.sampled_from(sorted(FITTING)),
     picks=st.lists(st.integers(0, COUNT), max_size=12),

@@ -592,7 +592,7 @@ def ties(model: Model) -> bool:
     return False
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     plans=st.lists(st.lists(attempt_plans, min_size=3, max_size=3), max_size=12),
     ordered=st.booleans(),

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import Row
 from pyspark.sql import types as t
@@ -127,7 +127,6 @@ def nested(inner):
     return inner.map(array_of) | inner.map(struct_of) | st.builds(map_of, leaves, inner)
 
 
-@settings(deadline=None)  # the first array imports pandas
 @given(st.recursive(leaves, nested, max_leaves=3), st.sampled_from([1, 20]), st.data())
 def test_values_of_any_type_are_those_that_pyspark_makes_few_or_many(column, times, data):
     schema = t.StructType().add("c", column[0])

@@ -1,17 +1,13 @@
-"""Property tests here run on machines that are busy: how long an example takes means nothing."""
+"""Fixtures of keyed functions' tests."""
 
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
 from pyspark.sql import SparkSession
 
 from spark_support import FILE_MANAGER
 
 MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
-
-settings.register_profile("keyed", deadline=None)
-settings.load_profile("keyed")
 
 
 @pytest.fixture

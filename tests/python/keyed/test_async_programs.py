@@ -51,7 +51,7 @@ def virtual_clock(monkeypatch):
 
 @pytest.mark.parametrize("examples", [50, pytest.param(200, marks=pytest.mark.whole)])
 def test_the_harness_does_what_the_model_says(examples):
-    @settings(max_examples=examples, deadline=None)
+    @settings(max_examples=examples)
     @given(TTLS, scripts(), st.integers(0, 99), st.integers(0, 3), st.sampled_from([1, 2, 100]))
     def check(ttl, steps, seed, failures, capacity):
         function = AsyncInterpreter(ttl, seed, failures)
@@ -65,7 +65,7 @@ def test_the_harness_does_what_the_model_says(examples):
 
 @pytest.mark.parametrize("examples", [15, pytest.param(60, marks=pytest.mark.whole)])
 def test_the_worker_does_what_the_model_says_however_frames_are_cut(examples):
-    @settings(max_examples=examples, deadline=None)
+    @settings(max_examples=examples)
     @given(
         TTLS, scripts(), st.integers(0, 99), st.integers(0, 2), st.integers(1, 4),
         st.integers(1, 4), st.booleans(),

@@ -191,7 +191,7 @@ def restarts(draw):
 
 @pytest.mark.parametrize("examples", [100, pytest.param(500, marks=pytest.mark.whole)])
 def test_another_ttl_after_a_restart_does_what_the_model_says(examples):
-    @settings(max_examples=examples, deadline=None)
+    @settings(max_examples=examples)
     @given(TTLS, restarts(), TTLS)
     def check(ttl, program, then):
         agree(ttl, *program, then)
@@ -201,7 +201,7 @@ def test_another_ttl_after_a_restart_does_what_the_model_says(examples):
 
 @pytest.mark.parametrize("examples", [75, pytest.param(300, marks=pytest.mark.whole)])
 def test_the_harness_does_what_the_model_says_also_over_a_restart(examples):
-    @settings(max_examples=examples, deadline=None)
+    @settings(max_examples=examples)
     @given(TTLS, scripts(), st.integers(0, 24))
     @example(
         {"update": "on_read_and_write", "visibility": "never_return_expired",
@@ -218,7 +218,7 @@ def test_the_harness_does_what_the_model_says_also_over_a_restart(examples):
 
 @pytest.mark.parametrize("examples", [30, pytest.param(120, marks=pytest.mark.whole)])
 def test_the_worker_does_what_the_model_says_however_frames_are_cut(examples):
-    @settings(max_examples=examples, deadline=None)
+    @settings(max_examples=examples)
     @given(TTLS, scripts(), st.integers(1, 4), st.integers(1, 4), st.booleans())
     def check(ttl, steps, frame_rows, held_frames, big):
         worker_agrees(Interpreter(ttl), ttl, steps, (frame_rows, held_frames), big)

@@ -88,7 +88,7 @@ def as_row(row):
     return row[0], EPOCH + timedelta(microseconds=row[1] - START_MS * 1000), row[2]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(ROWS, st.lists(st.integers(0, 14), max_size=6), st.randoms(), st.integers(0, 20))
 def test_any_cutting_gives_the_rows_of_the_oracle(rows, cuts, random, delay):
     """Rows are shuffled as far as the watermark's delay allows, and cut anywhere."""
@@ -106,14 +106,14 @@ def test_any_cutting_gives_the_rows_of_the_oracle(rows, cuts, random, delay):
     assert Counter(map(tuple, out)) == oracle(rows, end)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(ROWS)
 def test_a_batch_gives_them_too(rows):
     out = harness().run_batch([as_row(row) for row in rows])
     assert Counter(map(tuple, out)) == oracle(rows, START_MS + 10**6)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(ROWS, st.integers(0, 60))
 def test_waiting_rows_live_through_a_restart(rows, at):
     stream = harness()
