@@ -30,7 +30,7 @@ demo: $(VENV)/.demo $(JAR) ## run the main job on real flights (about three minu
 quick: $(VENV)/.dev $(JAR) ## what to run after each change: core's fast suites, Python tests without Spark (two minutes)
 	@tools/run_tests quick
 
-test: $(VENV)/.dev $(JAR) ## all that shows that the library works, JVM and Python (nine to twelve minutes)
+test: $(VENV)/.dev $(JAR) ## all that shows that the library works, JVM and Python (eight to twelve minutes)
 	@tools/run_tests $(SUITES)
 
 test-jvm: tools ## the tests of the JVM library, and that its public types stay compatible
