@@ -9,9 +9,11 @@ import pytest
 
 import pillarbox as pb
 from pillarbox import limits, options
+from pillarbox._async.options import AsyncOptions
 from pillarbox._base.unknown_options import answers_unknown
 from pillarbox._base.words import WORDS
 
+HALVES = pb.Ticketed(lambda row: "", lambda ticket: None, max_pending=5)
 OBJECTS = [
     pb.Timeout("30s", attempt="10s"),
     pb.Timeout(timedelta(seconds=5)),
@@ -226,3 +228,21 @@ def test_the_signature_stays_and_so_does_the_name():
     assert enrich.__name__ == "enrich"
     with pytest.raises(pb.InvalidOption, match=r"pb\.enrich has no option capcity.*capacity"):
         enrich(1, returns="x", capcity=5)
+
+
+@pytest.mark.parametrize(
+    ("given", "held"),
+    [
+        ({}, 70),
+        ({"capacity": 1_000_000_000}, 2**31 - 1),
+        ({"ordered": False}, None),
+        ({"carry_over": pb.CarryOver()}, 70),
+        ({"carry_over": pb.CarryOver(max_rows=9)}, 9),
+        ({"ticketed": HALVES}, None),
+        ({"ticketed": HALVES, "carry_over": pb.CarryOver(max_lag="25 hours")}, 50),
+    ],
+)
+def test_in_order_a_task_holds_ten_times_what_it_has_in_flight(given, held):
+    kept = {"journal": pb.Journal("/answers")} if "ticketed" in given else {}
+    asked = AsyncOptions(**{"name": "a", "capacity": 7, **kept, **given})
+    assert asked.most_held == asked.to_spec()["most_held"] == held

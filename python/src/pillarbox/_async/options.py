@@ -152,6 +152,17 @@ class AsyncOptions:
         return self.capacity if self.ticketed is None else self.ticketed.max_pending
 
     @property
+    def most_held(self) -> int | None:
+        """The rows of a task that may be in flight, or done and wait for their turn in the order.
+
+        None without an order, and where rows wait for tickets, which have a bound of their own.
+        """
+        if not self.ordered or (self.ticketed is not None and self.carry_over is None):
+            return None
+        given = None if self.carry_over is None else self.carry_over.max_rows
+        return min(10 * self.rows_in_flight, 2**31 - 1) if given is None else given
+
+    @property
     def journal_path(self) -> str | None:
         """The path of the journal's folder, "" for one in the checkpoint; None without one."""
         return None if self.journal is None else os.fspath(self.journal.path or "")
@@ -224,6 +235,7 @@ class AsyncOptions:
             "name": self.name,
             "ordered": self.ordered,
             "capacity": self.rows_in_flight,
+            "most_held": self.most_held,
             "threads": self.capacity,
             "timeout_ms": self.timeout._total_ms,
             "attempt_timeout_ms": self.timeout._attempt_ms,

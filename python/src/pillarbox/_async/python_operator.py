@@ -23,7 +23,6 @@ from .runner import CallRunner
 
 _ROWS_READ_AT_ONCE = 512
 _LEAST_ROOM_FOR_KEYS = 4096
-_WAITING_SHARE = 10
 _NO_KEYS = LimitKeys((), StructType([]))
 
 
@@ -80,6 +79,7 @@ class AsyncOperator(Attempts[Element]):
         self._input_columns = input_columns
         self._keys = KeyReader(keys)
         self._has_keys = bool(keys.positions)
+        self._most_held = options.most_held or 1  # the order is empty where there is none
         self._emit, self._want_input, self._finished = emit, want_input, finished
         self._waiting: deque[tuple[pa.RecordBatch, int]] = deque()
         self._rows: deque[Element] = deque()
@@ -131,7 +131,7 @@ class AsyncOperator(Attempts[Element]):
         capacity = self._options.capacity
         return (
             len(self._in_flight) - outside < capacity
-            and len(self._order) - outside < _WAITING_SHARE * capacity
+            and len(self._order) - outside < self._most_held
             and outside < max(capacity, _LEAST_ROOM_FOR_KEYS)
         )
 

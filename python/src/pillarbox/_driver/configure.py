@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOG = logging.getLogger("pillarbox")
+_PYTHON = "PYSPARK_PYTHON"
+_set_here: list[str] = []  # the value of it, if it is set for the sessions of this process
 
 
 @answers_unknown
@@ -189,7 +191,3 @@ def _use_python(named: str | None, master: str) -> None:
     if named and _PYTHON not in os.environ:
         os.environ[_PYTHON] = named
         _set_here[:] = [named]
-
-
-_PYTHON = "PYSPARK_PYTHON"
-_set_here: list[str] = []

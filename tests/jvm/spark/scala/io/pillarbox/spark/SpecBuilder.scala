@@ -26,6 +26,7 @@ object SpecBuilder {
       .put("operator_id", UUID.randomUUID.toString)
     spec.putArray("inputs")
     change(spec)
+    if (spec.get("ordered").asBoolean) spec.put("most_held", 10 * spec.get("capacity").asInt)
     mapper.writeValueAsString(spec)
   }
 

@@ -41,22 +41,6 @@ class AsyncIOSpecSuite extends AnyFunSuite {
     assert(spec.summary.mkString(", ") == shown)
   }
 
-  test("in order ten times the capacity of rows are held, or as many as carry-over says") {
-    def held(more: ObjectNode => Unit) =
-      AsyncIOSpec
-        .fromJson(SpecBuilder.json("F", "x long", { node => node.put("capacity", 7); more(node) }))
-        .maxWaiting
-    assert(held(_ => ()) == 70 && held(_.put("ordered", false): Unit) == 0)
-    assert(held(_.put("capacity", 1000000000): Unit) == 2000000000)
-    assert(held(_.put("most_held", 8): Unit) == 8)
-    assert(
-      held(_.putObject("ticketed").put("poll_ms", 1).put("waits", true): Unit) == 0,
-      "they have max_pending"
-    )
-    assert(held(_.putObject("carry_over"): Unit) == 70)
-    assert(held(_.putObject("carry_over").put("max_rows", 9): Unit) == 9)
-  }
-
   test("JSON null is the same as left out") {
     val spec = AsyncIOSpec.fromJson(SpecBuilder.json("F", "x long", { node => node.putNull("retry"); () }))
     assert(spec.retry.isEmpty)

@@ -195,8 +195,8 @@ private object CarryOverSpec {
  *
  * @param form the kind of the function: `row` and `batch` are coroutines, `thread` a plain function in the
  *   worker's threads, `jvm` a class on the executor's class path; `keyed` a keyed function's coroutines
- * @param mostHeld rows that are under way, or done and wait for their turn in the order, at most; none named:
- *   those of carry-over, or ten times the capacity
+ * @param mostHeld rows that are under way, or done and wait for their turn in the order, at most; none where
+ *   the capacity counts them
  * @param returns the columns that the function's result adds
  * @param journal the folder in which answers are kept; an empty text is one in the query's checkpoint
  * @param journalTtlMs the age up to which an answer is used
@@ -274,16 +274,8 @@ private[pillarbox] final case class AsyncIOSpec(
   /** True if calls that ask the same must be recognised. */
   def isKeyed: Boolean = isNamed || shareCalls
 
-  /**
-   * The number of rows that may be under way, or done and wait for their turn in the order. 0 without an order,
-   * and where rows may wait for hours for the answers of tickets, which have a bound of their own.
-   */
-  def maxWaiting: Int =
-    if (!ordered || (ticketed.isDefined && carryOver.isEmpty)) 0
-    else
-      mostHeld
-        .orElse(carryOver.flatMap(_.maxRows))
-        .getOrElse(math.min(AsyncIOSpec.WaitingShare * capacity, AsyncIOSpec.MostRows).toInt)
+  /** The number of rows that may be under way, or done and wait for their turn in the order; 0 without one. */
+  def maxWaiting: Int = mostHeld.getOrElse(0)
 
   /** The operator without the pickled functions, once they are a UDF: tasks have no use for them. */
   def withoutEstimator: AsyncIOSpec =
@@ -342,12 +334,6 @@ private[pillarbox] object AsyncIOSpec {
 
   /** The form of the calls of a keyed function. */
   final val KeyedForm = "keyed"
-
-  /** Rows in order that a task may hold for each that may be under way. */
-  private final val WaitingShare = 10L
-
-  /** More than the largest capacity. */
-  private final val MostRows = 2000000000L
 
   /** Shows a number as it was given. */
   def shown(number: Double): String =

@@ -37,8 +37,7 @@ private[pillarbox] object LimitedCalls extends Rule[LogicalPlan] {
     val capacity = math.max(rows, node.spec.batch.fold(1)(_.rows))
     if (node.spec.capacity <= capacity) node
     else {
-      val json =
-        SpecJson.withFields(node.spec.json)(_.put("capacity", capacity).put("most_held", capacity): Unit)
+      val json = SpecJson.withFields(node.spec.json)(_.put("capacity", capacity).remove("most_held"): Unit)
       node.copy(spec = AsyncIOSpec.fromJson(json))
     }
   }
