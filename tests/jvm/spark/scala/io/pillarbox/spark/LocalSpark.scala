@@ -21,6 +21,8 @@ private object LocalSpark {
     .master("local[2,2]")
     .appName("pillarbox tests")
     .config("spark.ui.enabled", "false")
+    // Not by the clock, which would close what a test holds: KeyedFixture closes what its tests leave.
+    .config("spark.pillarbox.state.maintenanceInterval", "1d")
     .config("spark.sql.shuffle.partitions", "2")
     .config("spark.sql.session.timeZone", "UTC")
     .config("spark.hadoop.fs.flaky.impl", classOf[FlakyFileSystem].getName)

@@ -199,18 +199,20 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
     finally fresh.close()
   }
 
-  /** A hundred values of a second. */
-  private final class Ageing(clockBehind: Long = 0L, compactionMargin: Long = 0L) extends AutoCloseable {
+  /** A hundred values of a second, or of another time to live. */
+  private final class Ageing(clockBehind: Long = 0L, compactionMargin: Long = 0L, ttlMs: Long = 1000L)
+      extends AutoCloseable {
+    private val descriptor = Ageing.named("value", ttlMs)
     private val directory = newDirectory()
     private val copy = directory.resolve("copy")
     private val clock = new ManualClock(System.currentTimeMillis)
     var backend: RocksDBKeyedStateBackend[Long] = open(directory.resolve("first"), 0L)
-    fill(backend.getOrCreate(Ageing.descriptor))
+    fill(backend.getOrCreate(descriptor))
     backend.commit()
     backend.checkpoint(copy)
     backend.close()
     backend = open(copy, clockBehind)
-    private val state = backend.getOrCreate(Ageing.descriptor)
+    private val state = backend.getOrCreate(descriptor)
 
     private def open(at: Path, behind: Long): RocksDBKeyedStateBackend[Long] = new RocksDBKeyedStateBackend(
       ScalaSerializers.long,
@@ -245,10 +247,8 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
   }
 
   private object Ageing {
-    val descriptor: StateDescriptor[ValueState[String]] = named("value")
-
-    def named(name: String): StateDescriptor[ValueState[String]] =
-      TestState.value(name, Serializers.ofString, Some(TestState.ttl(1000L)))
+    def named(name: String, ttlMs: Long = 1000L): StateDescriptor[ValueState[String]] =
+      TestState.value(name, Serializers.ofString, Some(TestState.ttl(ttlMs)))
   }
 
   private def eventually(condition: => Boolean): Unit = {
@@ -258,12 +258,15 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
   }
 
   test("compaction drops what is older than its TTL and margin, and nothing younger") {
-    assert(CompactionTtl.seconds(Ageing.descriptor, 5000L) == 7)
-    val ageing = new Ageing
+    assert(CompactionTtl.seconds(Ageing.named("value"), 5000L) == 7)
+    val (young, old) = (new Ageing(ttlMs = 3600L * 1000), new Ageing)
     try {
-      assert(ageing.compacted() == 100)
-      eventually(ageing.compacted() == 0)
-    } finally ageing.close()
+      eventually(old.compacted() == 0)
+      assert(young.compacted() == 100)
+    } finally {
+      young.close()
+      old.close()
+    }
   }
 
   test("compaction in a batch of an earlier time drops nothing that was alive then") {

@@ -53,7 +53,7 @@ class AsyncIOMetricsSuite extends AnyFunSuite with LocalSpark with AdaptiveSpark
     assert(df.collect().length == 6)
     val metrics = metricsOf(df)
     assert(metrics(AsyncIOMetrics.Timeouts) == 6)
-    assert(metrics(AsyncIOMetrics.CapacityWait) >= 40L * 1000 * 1000)
+    assert(metrics(AsyncIOMetrics.CapacityWait) > 0)
     assert(averageOf(df, AsyncIOMetrics.InFlightMax) == 3)
     assert(averageOf(df, AsyncIOMetrics.LatencyMean) >= 49)
     assert(averageOf(df, AsyncIOMetrics.LatencyP99) >= 49)

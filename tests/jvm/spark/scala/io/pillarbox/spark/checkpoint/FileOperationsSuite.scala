@@ -19,15 +19,13 @@ class FileOperationsSuite extends AnyFunSuite with KeyedFixture {
   private def running(operator: DataFrame => DataFrame)(body: (() => Unit, StreamingQuery) => Unit): Unit =
     withSettings("spark.pillarbox.state.snapshotEvery" -> "1000")(withFolder { folder =>
       import spark.implicits._
-      val memory = MemoryStream[Long](spark)
+      val memory = MemoryStream[Long](spark, partitions)
       val query = operator(memory.toDF().toDF("id")).writeStream
         .option("checkpointLocation", s"counting://$folder/checkpoint")
         .format("noop")
         .start()
       def micro(): Unit = {
-        // Each call adds a partition.
-        memory.addData(0L to 9L)
-        memory.addData(10L to 19L)
+        memory.addData(0L until 20L)
         query.processAllAvailable()
       }
       try {

@@ -1,6 +1,6 @@
 package io.pillarbox.spark.checkpoint
 
-import java.util.concurrent.atomic.{AtomicBoolean, AtomicInteger}
+import java.util.concurrent.atomic.AtomicInteger
 
 import scala.util.Try
 
@@ -8,6 +8,7 @@ import io.pillarbox.spark.SpecBuilder
 import io.pillarbox.spark.functions.Held
 import io.pillarbox.spark.keyed.{Count, Event, KeyedFixture, Spec}
 import io.pillarbox.tags.Whole
+import org.apache.spark.TaskContext
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.expressions.UserDefinedFunction
 import org.apache.spark.sql.functions.udf
@@ -20,9 +21,10 @@ class FinishingTrackerSuite extends AnyFunSuite with KeyedFixture {
   import FinishingTrackerSuite._
 
   private def swallowed(batch: DataFrame): Unit = {
-    isFailing.set(true)
+    val context = batch.sparkSession.sparkContext
+    context.setLocalProperty(Fails, "true")
     try if (Try(batch.collect()).isFailure) caught.incrementAndGet()
-    finally isFailing.set(false)
+    finally context.setLocalProperty(Fails, null)
   }
 
   private val catches = "catches the failure of its action"
@@ -61,7 +63,7 @@ class FinishingTrackerSuite extends AnyFunSuite with KeyedFixture {
 
     test(s"format $format: keyed functions, a foreachBatch that $what", tags(isEven): _*) {
       withFormat(format) { folder =>
-        Count.beforeRow.set((_: Row) => if (isFailing.get) throw new IllegalStateException("on purpose"))
+        Count.beforeRow.set((_: Row) => failIfAsked())
         try {
           val stream = new Stream(folder)
           val counted = process(process(stream.input, Spec()).selectExpr("k", "n as v"), Spec())
@@ -114,11 +116,16 @@ class FinishingTrackerSuite extends AnyFunSuite with KeyedFixture {
 }
 
 private object FinishingTrackerSuite {
-  val isFailing = new AtomicBoolean
+
+  /** A property of a job: its last attempts fail, too, that run when the query goes on. */
+  private final val Fails = "pillarbox.test.fails"
   val caught = new AtomicInteger
 
+  private def failIfAsked(): Unit =
+    if (TaskContext.get().getLocalProperty(Fails) == "true") throw new IllegalStateException("on purpose")
+
   val sometimes: UserDefinedFunction = udf { (id: Long) =>
-    if (isFailing.get) throw new IllegalStateException("on purpose")
+    failIfAsked()
     id
   }
 }

@@ -72,9 +72,11 @@ class RestartWakeUpSuite extends AnyFunSuite with KeyedFixture with Eventually {
       eventually(assert(first.recentProgress.exists(_.numInputRows == 2) && Held.started.get == 2))
       first.stop()
       Held.reset(below = Long.MaxValue)
-      val again = start()
-      try unreadable(again.processAllAvailable())
-      finally again.stop()
+      unreadable {
+        val again = start()
+        try again.processAllAvailable()
+        finally again.stop()
+      }
       assert(rows.asScala.toSeq == Seq(Row(1L, 1L), Row(2L, 2L)))
     }
   }

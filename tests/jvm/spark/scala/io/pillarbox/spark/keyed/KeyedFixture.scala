@@ -27,9 +27,11 @@ trait KeyedFixture extends LocalSpark {
     val folder = Files.createTempDirectory("pillarbox-test")
     try use(folder)
     finally {
+      StateMaintenance.unloadInactive()
       // A snapshot may still be on its way there.
       awaitMaintenance()
-      FileUtils.deleteDirectory(folder.toFile)
+      // Quietly, as a task that was not needed any more may still write there.
+      FileUtils.deleteQuietly(folder.toFile): Unit
     }
   }
 

@@ -11,12 +11,15 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
  * one in 1024. The weight of a row halves each minute. Mailbox thread only.
  *
  * @param nanoTime the clock by which it halves
+ * @param random decides how many rows are left out before the next one of the sample
  */
-private[pillarbox] final class HotKeys(nanoTime: LongSupplier = () => System.nanoTime) {
+private[pillarbox] final class HotKeys(
+    nanoTime: LongSupplier = () => System.nanoTime,
+    random: SplittableRandom = new SplittableRandom
+) {
   import HotKeys._
 
   private val sketch = new SpaceSaving[UnsafeRow](Counters, _.copy())
-  private val random = new SplittableRandom
   private var gap = 1
   private var left = 1
   private var halvedNanos = nanoTime.getAsLong

@@ -44,7 +44,7 @@ class UncalledSuite extends AnyFunSuite with KeyedFixture with Eventually {
         .foreachBatch((batch: DataFrame, _: Long) => Left.rows.addAll(batch.collect().toSeq.asJava): Unit)
         .start()
       try {
-        eventually(assert(query.lastProgress != null && query.lastProgress.batchId == 0))
+        eventually(assert(query.recentProgress.exists(_.batchId == 0)))
         body(memory, query, folder)
       } finally query.stop()
     }

@@ -21,6 +21,10 @@ private[rocksdb] final class CompactionWatch(store: RocksDBStore, behind: Long, 
   /** Tells that no later batch has a time before this. */
   def timeIs(processingTime: Long): Unit = synchronized {
     deadline = processingTime + behind + patience
+    watch()
+  }
+
+  private def watch(): Unit = {
     disarm()
     val left = deadline - System.currentTimeMillis
     store.allowExpiry(left > 0)
@@ -37,12 +41,13 @@ private[rocksdb] final class CompactionWatch(store: RocksDBStore, behind: Long, 
 
   /** Stops by a thread of its own: the timer's must not wait for the disk. */
   private val ring: Runnable = () => {
-    val thread = new Thread(() => stop(), "pillarbox-compaction-watch")
+    val thread = new Thread(() => onAlarm(), "pillarbox-compaction-watch")
     thread.setDaemon(true)
     thread.start()
   }
 
-  private def stop(): Unit = synchronized {
-    if (System.currentTimeMillis >= deadline) store.allowExpiry(false)
+  /** The machine's clock may have been set back since the alarm was set, or an update or close came first. */
+  private def onAlarm(): Unit = synchronized {
+    if (alarm != null) watch()
   }
 }
