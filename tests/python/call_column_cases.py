@@ -149,8 +149,9 @@ CALL_CASES = [
     case(
         "a timeout",
         f.hanging(9),
-        [of(0, 1, 1, None), of(1, None, 2, "TIMEOUT")],
+        [of(1, None, 2, "TIMEOUT")],
         {**COLUMN, "retry": pb.Retry(2, backoff="1 ms"), "timeout": pb.Timeout(attempt="200 ms")},
+        rows=TWO[1:],
     ),
     case("no match", f.answering(1, None), [of(0, 1, 1), of(1, None, 1)], ONE),
     case(

@@ -86,6 +86,21 @@ class CallLog:
         """Return the times at which calls have begun."""
         return sorted(record["at"] for record in self.events("start"))
 
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        """As ``resource``: logs that a task is open. No call of it gets a permit before."""
+        self.write("opened")
+        yield
+
+    def since_open(self, key: Any = None) -> list[float]:
+        """Return when calls have begun, or those of a key, in seconds after the first "opened".
+
+        A busy machine makes calls late and never early, so limits on these are lower ones.
+        """
+        opened = self.events("opened")[0]["at"]
+        starts = [r["at"] for r in self.events("start") if key is None or r["key"] == key]
+        return sorted(at - opened for at in starts)
+
     def in_flight(self) -> int:
         return len(self.events("start")) - len(self.events("end", "cancelled"))
 
@@ -103,7 +118,7 @@ class CallLog:
 def using(log: CallLog, amount: int) -> Callable[[Any], Any]:
     """Return a function that answers with the row's id, and reports so many tokens."""
 
-    async def call(row: Any) -> int:
+    async def call(row: Any, resource: None = None) -> int:
         async with log.call(row.id):
             await asyncio.sleep(0.01)
             pb.current_call().report_usage(tokens=amount)

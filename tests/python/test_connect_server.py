@@ -52,6 +52,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def batches(address, jar, log):  # type: ignore[no-untyped-def]
+    import contextlib
+    import glob
     import importlib.util
 
     spark = pb.configure(SparkSession.builder.remote(address)).getOrCreate()
@@ -71,7 +73,7 @@ def batches(address, jar, log):  # type: ignore[no-untyped-def]
     found = pb.async_io(rows, where, returns=returns).drop("id").distinct().collect()
     answers["workers"] = [list(row) for row in found]
 
-    async def limited(row):
+    async def limited(row, resource):
         def note(change):
             file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
             os.write(file, f"{os.getppid()} {change}\n".encode())
@@ -82,8 +84,17 @@ def batches(address, jar, log):  # type: ignore[no-untyped-def]
         note(-1)
         return row.id
 
+    @contextlib.asynccontextmanager
+    async def both_open():
+        open(f"{log}.{os.getppid()}", "w").close()
+        while len(glob.glob(f"{log}.*")) < 2:
+            await asyncio.sleep(0.01)
+        yield
+
     limit = pb.Limit(concurrency=4)
-    many = pb.async_io(spark.range(0, 200, 1, 2), limited, returns="x long", limit=limit)
+    many = pb.async_io(
+        spark.range(0, 200, 1, 2), limited, returns="x long", limit=limit, resource=both_open
+    )
     answers["limited"] = many.agg(F.sum("x")).first()[0]
 
     class Count(pb.KeyedProcessFunction):
@@ -211,7 +222,7 @@ def test_client_and_workers_have_no_more_than_they_need(answers: Any) -> None:
 
 
 def test_two_executors_share_the_limit_of_a_query(answers: Any, log: Path) -> None:
-    """The workers have run before, so both executors have some of the four."""
+    """Both executors have a task open before either calls."""
     assert answers["limited"] == sum(range(200))
     notes = [line.split() for line in log.read_text().splitlines()]
     flying: Counter[str] = Counter()

@@ -306,19 +306,20 @@ def test_failures_and_timeouts_are_called_again(
                 await asyncio.sleep(60)
         return int(row.id)
 
-    def frame() -> DataFrame:
-        return spark.range(0, 4, 1, 1).transform(
+    def frame(first: int = 0, timeout: str | None = None) -> DataFrame:
+        return spark.range(first, first + 2 if timeout else 4, 1, 1).transform(
             pb.async_io,
             sometimes,
             returns="x long",
             on_error="null",
-            timeout="300ms",
+            timeout=timeout,
             name="sometimes",
             journal=journal,
             engine="jvm",
         )
 
-    assert [row.x for row in frame().collect()] == [None, None, 2, 3]
+    assert [row.x for row in frame(0, "300ms").collect()] == [None, None]
+    assert [row.x for row in frame(2, "1 hour").collect()] == [2, 3]
     Path(mended).touch()
     assert [row.x for row in frame().collect()] == [0, 1, 2, 3]
     assert keys(log) == [0, 0, 1, 1, 2, 3]
@@ -565,7 +566,7 @@ def test_what_is_refused(spark: SparkSession, log: CallLog, journal: str) -> Non
 
 def killed_job(folder, count, capacity, spark=None):  # type: ignore[no-untyped-def]
     """A batch job that asks each thing in both of its partitions, and whose calls are noted in a
-    file, one line each; without a session in one of its own."""
+    file, one line each; without a session in one of its own. The last calls wait for a file."""
     if spark is None:
         conf = {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2"}
         conf["spark.sql.adaptive.coalescePartitions.enabled"] = "false"
@@ -583,6 +584,8 @@ def killed_job(folder, count, capacity, spark=None):  # type: ignore[no-untyped-
 
         note("started")
         await asyncio.sleep(0.05)
+        while row.id >= 0.95 * count and not os.path.exists(f"{folder}/go"):
+            await asyncio.sleep(0.05)
         note("ended")
         return row.id * 2
 
@@ -621,6 +624,7 @@ def test_of_a_job_that_was_killed_only_what_was_in_flight_is_called_again(
         os.killpg(job.pid, signal.SIGKILL)
         job.communicate()
     kill_left(tmp_path)
+    (tmp_path / "go").touch()
     first = lines(tmp_path / "started")
     assert 0.9 * count <= len(first) < count, "it was killed in its middle"
     assert killed_job(str(tmp_path), count, capacity, spark) == 2 * count * (count - 1)
@@ -640,6 +644,7 @@ def kill_left(folder: Path) -> None:
 @pytest.mark.whole
 def test_two_jobs_at_once_use_one_journal(tmp_path: Path) -> None:
     count = 200
+    (tmp_path / "go").touch()
     script = app_text(killed_job, str(tmp_path), count, 10)
     jobs = [
         subprocess.Popen(

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import os
 import re
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,48 +18,31 @@ from spark_support import CallLog, by_value
 by_value(__name__)
 
 
-def service(folder: str, most: int, seconds: float = 1.0) -> Callable[[str], int]:
-    """Answer 200, or 429 to what is more than ``most`` calls of a tenant in any ``seconds``.
-
-    It knows nothing of the limiter, and counts calls as it hears them.
-    """
-
-    def answer(tenant: str) -> int:
-        with open(f"{folder}/{tenant}", "a+") as heard:
-            fcntl.flock(heard, fcntl.LOCK_EX)
-            now = time.monotonic()
-            heard.seek(0)
-            recent = sum(now - float(line) < seconds for line in heard)
-            if recent < most:
-                heard.write(f"{now}\n")
-            return 200 if recent < most else 429
-
-    return answer
-
-
-def test_a_service_that_counts_each_tenant_refuses_none_over_two_operators(
-    spark: SparkSession, tmp_path: Path
+def test_each_tenant_has_its_rate_over_two_operators(
+    spark: SparkSession, log: CallLog, tmp_path: Path
 ) -> None:
-    answer = service(str(tmp_path), 20)
-
-    async def call(row: Any) -> int:
-        return answer(row[1] or "none")
+    async def call(row: Any, resource: None) -> int:
+        log.write("start", key=row[1] or "none")
+        return 200
 
     def limited(column: str, name: str) -> Any:
         tenant = f"CASE id % 5 WHEN 4 THEN NULL ELSE concat('t', id % 5) END AS {column}"
         return spark.range(0, 150, 1, 2).selectExpr("id", tenant).transform(
             pb.async_io, call, returns="status int", name=name, ordered=False,
             limit=pb.Limit(per_second=15, key=column, name=f"each tenant {tmp_path}"),
+            resource=log.opened,
         ).select("status")  # fmt: skip
 
-    begun = time.monotonic()
     both = limited("tenant", "first").union(limited("customer", "second"))
     assert {row.status for row in both.collect()} == {200}
-    # Each of the five has 60 calls, 15 a second, and all at the same time.
-    assert 3 < time.monotonic() - begun < 17
+    # Each of the five has 60 calls, 15 a second; what is lent may be spent half a second early.
+    for tenant in ("t0", "t1", "t2", "t3", "none"):
+        times = log.since_open(tenant)
+        assert len(times) == 60
+        assert all(at >= n / 15 - 0.6 for n, at in enumerate(times))
     with pytest.raises(PythonException, match=r"NAMED_LIMITS_DIFFER(.|\n)*key=<bigint>"):
         spark.range(1).transform(
-            pb.async_io, call, returns="status int",
+            pb.async_io, call, returns="status int", resource=log.opened,
             limit=pb.Limit(per_second=15, key="id", name=f"each tenant {tmp_path}"),
         ).collect()  # fmt: skip
 
@@ -130,27 +109,32 @@ def test_explain_names_the_key_and_columns_that_cannot_be_one_are_refused(
 
 
 def test_the_python_engine_keeps_a_key_within_a_task(spark: SparkSession, log: CallLog) -> None:
-    async def call(row: Any) -> int:
-        log.write("start", key=row.tenant)
+    async def call(row: Any, resource: None) -> int:
+        log.write("start", key=str(row.tenant))
         return 1
 
     df = spark.range(0, 12, 1, 1).selectExpr("id", "IF(id < 8, double('nan'), id % 2) AS tenant")
     limit = pb.Limit(per_second=5, key="tenant", scope="task")
-    rows = df.transform(pb.async_io, call, returns="y int", limit=limit, engine="python").collect()
+    rows = df.transform(
+        pb.async_io, call, returns="y int", limit=limit, engine="python", resource=log.opened
+    ).collect()
     assert len(rows) == 12
-    at = log.starts()
-    assert at[-1] - at[0] == pytest.approx(1.4, abs=0.5)
+    for tenant, count in (("nan", 8), ("0.0", 2), ("1.0", 2)):
+        times = log.since_open(tenant)
+        assert len(times) == count
+        assert all(at >= n / 5 - 0.05 for n, at in enumerate(times))
+    # The others don't wait for the eight.
+    last = {record["key"] for record in log.events("start")[-3:]}
+    assert last == {"nan"}
 
 
 @pytest.mark.parametrize("carry_over", [False, True])
 def test_a_stream_keeps_the_limit_of_each_value_over_its_batches(
-    spark: SparkSession, tmp_path: Path, carry_over: bool
+    spark: SparkSession, log: CallLog, tmp_path: Path, carry_over: bool
 ) -> None:
-    os.mkdir(tmp_path / "service")
-    answer = service(str(tmp_path / "service"), 14)
-
-    async def call(row: Any) -> int:
-        return answer(f"t{row.id % 3}")
+    async def call(row: Any, resource: None) -> int:
+        log.write("start", key=f"t{row.id % 3}")
+        return 200
 
     spark.range(0, 90, 1, 6).selectExpr("id", "id % 3 AS tenant").write.parquet(
         str(tmp_path / "in")
@@ -160,7 +144,7 @@ def test_a_stream_keeps_the_limit_of_each_value_over_its_batches(
         rows.parquet(str(tmp_path / "in"))
         .transform(
             pb.async_io, call, returns="status int", inputs="id", carry_over=carry_over,
-            limit=pb.Limit(per_second=10, key="tenant"),
+            limit=pb.Limit(per_second=10, key="tenant"), resource=log.opened,
         )
         .select("id", "status")
         .writeStream.format("parquet")
@@ -171,4 +155,7 @@ def test_a_stream_keeps_the_limit_of_each_value_over_its_batches(
     assert query.awaitTermination(120)
     found = spark.read.parquet(str(tmp_path / "out")).collect()
     assert sorted(row.id for row in found) == list(range(90))
-    assert {row.status for row in found} == {200}
+    for tenant in ("t0", "t1", "t2"):
+        times = log.since_open(tenant)
+        assert len(times) == 30
+        assert all(at >= n / 10 - 0.6 for n, at in enumerate(times))

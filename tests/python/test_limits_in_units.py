@@ -28,13 +28,11 @@ def test_calls_wait_for_what_they_will_use(spark: SparkSession, log: CallLog, sc
             pb.Limit(concurrency=50, per_second=500, scope=scope),
             pb.Limit(**TOKENS, estimate="length(prompt) / 2", scope=scope),
         ],
+        resource=log.opened,
     )
     assert sorted(row.same for row in done.collect()) == list(range(12))
-    times = log.starts()
-    # 2,400 tokens at 1,000 a second, the first 200 at once, and as much as one call early.
-    assert times[-1] - times[0] > 1.9
-    for i, first in enumerate(times):
-        assert sum(at < first + 0.95 for at in times[i:]) <= 6
+    # 200 tokens a call at 1,000 a second, the first at once, and as much as one call early.
+    assert all(at >= 0.2 * (i - 1) - 0.05 for i, at in enumerate(log.since_open()))
 
 
 def test_what_is_not_used_is_given_back_and_without_an_estimate_the_mean_is_charged(
@@ -139,13 +137,13 @@ def test_retry_after_for_all_lets_the_whole_limit_wait_and_uses_up_no_attempt(
             raise pb.RetryAfter(0.7, all=True)
         return int(row.id)
 
-    df = spark.range(0, 40, 1, 2).transform(
+    df = spark.range(0, 40, 1, 1).transform(
         pb.async_io, told_twice, returns="same long", limit=pb.Limit(concurrency=2, per_second=40)
     )
     assert sorted(row.same for row in df.collect()) == list(range(40))
     for told in log.events("told"):
-        # The other process hears of it with its next report.
-        assert not [at for at in log.starts() if told["at"] + 0.3 < at < told["at"] + 0.69]
+        # The other call that was allowed may be on its way.
+        assert len([at for at in log.starts() if told["at"] < at < told["at"] + 0.69]) <= 1
     assert len(log.events("told")) == 2
 
 
@@ -153,8 +151,8 @@ def test_what_headers_say_is_left_is_what_begins(spark: SparkSession, log: CallL
     async def call(row: Any) -> int:
         log.write("start", key=row.id)
         if row.id == 3:
-            pb.limit_from({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "1.5s"})
             log.write("told", key=row.id)
+            pb.limit_from({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "1.5s"})
         pb.current_call().report_usage(tokens=1)
         return int(row.id)
 
@@ -169,20 +167,20 @@ def test_what_headers_say_is_left_is_what_begins(spark: SparkSession, log: CallL
 
 
 def test_operators_that_name_a_limit_share_it(spark: SparkSession, log: CallLog) -> None:
-    async def call(row: Any) -> int:
+    async def call(row: Any, resource: None) -> int:
         log.write("start", key=row.id)
         return int(row.id)
 
     def limited(rows: int, **rate: int) -> Any:
         return spark.range(0, rows, 1, 1).transform(
             pb.async_io, call, returns="same long", name=f"calls {rows}",
-            limit=pb.Limit(**rate, name=str(log)),
+            limit=pb.Limit(**rate, name=str(log)), resource=log.opened,
         )  # fmt: skip
 
     assert limited(3, per_minute=60).union(limited(2, per_minute=60)).count() == 5
-    times = log.starts()
+    times = log.since_open()
     assert len(times) == 5
-    assert times[-1] - times[0] > 3.2
+    assert times[-1] > 3.2
     with pytest.raises(PythonException) as caught:
         limited(4, per_minute=90).collect()
     failure = pb.failure_of(caught.value)
@@ -216,7 +214,7 @@ def test_calls_of_a_stream_wait_for_what_they_will_use(
         rows.parquet(str(tmp_path / "in"))
         .transform(
             pb.async_io, using(log, 200), returns="same long", inputs=inputs, carry_over=carry_over,
-            limit=pb.Limit(**TOKENS, estimate=estimate, name=str(log)),
+            limit=pb.Limit(**TOKENS, estimate=estimate, name=str(log)), resource=log.opened,
         )
         .select("same")
         .writeStream.format("parquet")
@@ -227,5 +225,4 @@ def test_calls_of_a_stream_wait_for_what_they_will_use(
     assert query.awaitTermination(120)
     found = spark.read.parquet(str(tmp_path / "out")).collect()
     assert sorted(row.same for row in found) == list(range(12))
-    times = log.starts()
-    assert times[-1] - times[0] > 1.9
+    assert log.since_open()[-1] > 1.9

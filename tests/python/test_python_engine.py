@@ -66,7 +66,8 @@ async def double(row):
     return row.x * 2
 
 
-def test_all_rows_come_out_in_large_batches():
+def test_all_rows_come_out_in_large_batches(monkeypatch):
+    monkeypatch.setattr("pillarbox._async.python_output._CHUNK_WAIT_S", 3600)
     output = list(task(double).run(batches(5000, 0, 1, 3000)))
     assert rows(output) == [(x, 2 * x) for x in range(8001)]
     assert len(output) <= 12

@@ -368,6 +368,7 @@ def test_a_stream_carries_what_is_pending_over_restarts(
         eventually(lambda: jobs.submitted == once(20), "the submissions")
         add_rows(spark, tmp_path, 20, 30)
         eventually(lambda: jobs.submitted == once(30), "those of the next micro-batch")
+        eventually(lambda: len(set(jobs.polls)) == 6, "a poll of each ticket, so that all are kept")
     finally:
         query.stop()
     assert kept.rows() == []

@@ -26,7 +26,7 @@ def shared(name: str):
 @pytest.fixture(autouse=True)
 def latches():
     STATE.clear()
-    STATE.update(open=threading.Event(), reached=threading.Event(), seen=[])
+    STATE.update({name: threading.Event() for name in ("open", "reached", "last")}, seen=[])
     yield
     STATE["open"].set()
 
@@ -54,7 +54,8 @@ def test_calls_are_answered_with_their_ids_and_attempts(worker):
     assert results == {(10, 4): [(2,)], (2**40, 4): [(4,)], (12, 4): [(6,)]}
 
 
-def test_answers_that_end_together_travel_in_one_frame(worker):
+def test_answers_that_end_together_travel_in_one_frame(worker, monkeypatch):
+    monkeypatch.setattr("pillarbox._async.call_places.SLICE_S", 60)
     worker.start(double)
     worker.call(*range(500))
     kind, body = worker.receive()
@@ -211,6 +212,8 @@ def test_a_result_of_the_wrong_type_fails_its_element_alone_and_for_good(worker)
 
 def test_a_cancelled_call_is_stopped_and_never_answered(worker):
     async def call(row):
+        if row.x == 7:
+            shared("last").set()
         try:
             return await wait_for_latch(row)
         except asyncio.CancelledError:
@@ -222,6 +225,7 @@ def test_a_cancelled_call_is_stopped_and_never_answered(worker):
     assert shared("reached").wait(20)
     worker.cancel(0)
     worker.call(7, ids=[7])
+    assert shared("last").wait(20)
     shared("open").set()
     assert worker.collect(2) == {1: [(1,)], 7: [(7,)]}
     assert "cancelled 0" in shared("seen")
@@ -239,6 +243,8 @@ def test_cancelling_an_older_attempt_leaves_the_newer_alone(worker):
 
 def test_an_answer_given_in_spite_of_cancellation_is_dropped(worker):
     async def stubborn(row):
+        if pb.current_call().attempt == 2:
+            shared("last").set()
         try:
             return await wait_for_latch(row)
         except asyncio.CancelledError:
@@ -249,6 +255,7 @@ def test_an_answer_given_in_spite_of_cancellation_is_dropped(worker):
     assert shared("reached").wait(20)
     worker.cancel(0)
     worker.call(0, attempt=2)
+    assert shared("last").wait(20)
     shared("open").set()
     assert worker.receive() == ("R", [(0, 2, [(0,)])])
 
@@ -287,6 +294,8 @@ def test_a_group_must_be_answered_by_a_list_of_its_length(worker, answer):
 
 def test_a_group_lives_until_all_its_members_are_cancelled(worker):
     async def batch(rows):
+        if rows[0].x == 7:
+            shared("last").set()
         try:
             await wait_for_latch(rows[0])
         except asyncio.CancelledError:
@@ -298,8 +307,10 @@ def test_a_group_lives_until_all_its_members_are_cancelled(worker):
     worker.group(1, 2)
     assert shared("reached").wait(20)
     worker.cancel(0)
+    worker.group(7, 8, ids=[7, 8])
+    assert shared("last").wait(20)
     shared("open").set()
-    assert worker.receive() == ("R", [(1, 1, [(2,)])])
+    assert worker.collect(3) == {1: [(2,)], 7: [(7,)], 8: [(8,)]}
     shared("open").clear()
     shared("reached").clear()
     worker.group(1, 2, ids=[5, 6])

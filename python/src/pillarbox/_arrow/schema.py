@@ -6,45 +6,25 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException, ArithmeticException, ParseException
-from pyspark.sql.types import (
-    BooleanType,
-    DataType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import DataType, StructField, StructType
 
 from .._base.checks import check_text, not_columns
 from .._base.spark_versions import in_utc
 from ..errors import PillarboxError, error, shown
 from .classes import is_record, mapped_annotation
-from .ddl import parse_type
+from .ddl import parse_columns, parse_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ERROR_TYPE = StructType(
-    [
-        StructField("kind", StringType()),
-        StructField("message", StringType()),
-        StructField("attempts", IntegerType()),
-        StructField("elapsed_ms", LongType()),
-        StructField("call_id", StringType()),
-    ]
+ERROR_TYPE = parse_columns(
+    "kind string, message string, attempts int, elapsed_ms bigint, call_id string", ""
 )
 
-CALL_TYPE = StructType(
-    [
-        StructField("call_id", StringType()),
-        StructField("attempts", IntegerType()),
-        StructField("elapsed_ms", LongType()),
-        StructField("from_journal", BooleanType()),
-        StructField("usage", MapType(StringType(), DoubleType())),
-    ]
+CALL_TYPE = parse_columns(
+    "call_id string, attempts int, elapsed_ms bigint, from_journal boolean, "
+    "usage map<string,double>",
+    "",
 )
 
 # The metadata of these columns: the names of the input's, and the operator with its units.

@@ -98,12 +98,7 @@ def udf_of(options: AsyncOptions, most: int = _LARGEST) -> str | None:
 
 def _type(limits: int) -> StructType:
     """Return the type of ``Estimated``. The names of the amounts are ``Estimates.scala``'s."""
-    from pyspark.sql.types import DoubleType, StringType, StructField, StructType
+    from pyspark.sql.types import DoubleType, StructField, StructType
 
     amounts = StructType([StructField(str(place), DoubleType()) for place in range(limits)])
-    return (
-        StructType()
-        .add("amounts", amounts)
-        .add("what", StringType())
-        .add("traceback", StringType())
-    )
+    return StructType().add("amounts", amounts).add("what", "string").add("traceback", "string")

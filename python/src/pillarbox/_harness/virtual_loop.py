@@ -23,7 +23,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._now_s = 0.0
         self._in_executors = 0
         self.runs_threads: Callable[[], bool] = lambda: False
-        super().__init__(_Jumping(selectors.DefaultSelector(), self))
+        super().__init__(_Jumping(self))
 
     def time(self) -> float:
         """Return the seconds since the loop was made."""
@@ -50,40 +50,25 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._in_executors -= 1
 
 
-class _Jumping(selectors.BaseSelector):
+class _Jumping(selectors.DefaultSelector):
     """The selector of a loop, which asks it to wait until its next timer."""
 
-    def __init__(self, real: selectors.BaseSelector, loop: VirtualLoop) -> None:
-        self._real = real
+    def __init__(self, loop: VirtualLoop) -> None:
+        super().__init__()
         self._loop = loop
 
     def select(self, timeout: float | None = None) -> Any:
         # A thread wakes the loop before it counts as ended, so it is looked for first.
-        is_awaited = self._loop.waits_for_threads() or len(self._real.get_map()) > 1
-        ready = self._real.select(0)
+        is_awaited = self._loop.waits_for_threads() or len(self.get_map()) > 1
+        ready = super().select(0)
         if ready or (timeout is not None and timeout <= 0):
             return ready
         if is_awaited:
             begun = time.monotonic()
-            ready = self._real.select(timeout)
+            ready = super().select(timeout)
             self._loop.pass_time(time.monotonic() - begun)
             return ready
         if timeout is None:
             raise error("NOTHING_CAN_HAPPEN")
         self._loop.pass_time(timeout)
         return ready
-
-    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        return self._real.register(fileobj, events, data)
-
-    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
-        return self._real.unregister(fileobj)
-
-    def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        return self._real.modify(fileobj, events, data)
-
-    def get_map(self) -> Any:
-        return self._real.get_map()
-
-    def close(self) -> None:
-        self._real.close()

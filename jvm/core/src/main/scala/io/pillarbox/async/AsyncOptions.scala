@@ -87,29 +87,15 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
   require(capacity > 0, s"The capacity must be positive, not $capacity")
   require(lookAhead >= 0, s"The look-ahead must not be negative, but is $lookAhead")
   require(
-    lookAhead == 0 || !isLimited,
-    "There is no look-ahead behind a gate: a call that is given ahead would start without its permit"
-  )
-  require(
-    lookAhead == 0 || budget.isEmpty,
-    "There is no look-ahead with a budget: a call that is given ahead would start without being counted"
-  )
-  require(
-    lookAhead == 0 || batching.isEmpty,
-    "There is no look-ahead with batches: an element that is given ahead could not wait for company"
-  )
-  require(
-    lookAhead == 0 || ticketing.isEmpty,
-    "There is no look-ahead with tickets: a call that is given ahead would start without looking for its own"
+    lookAhead == 0 || !isLimited && budget.isEmpty && batching.isEmpty && ticketing.isEmpty &&
+      keyed.forall(_.callsPerKey == 0),
+    "There is no look-ahead behind a gate, with a budget, batches, tickets or a limit of calls a key: a " +
+      "call that is given ahead starts at once"
   )
   require(
     maxWaiting == 0 || maxWaiting >= capacity + lookAhead,
     s"The elements that may wait, $maxWaiting, must not be fewer than the capacity, $capacity, and the " +
       s"look-ahead, $lookAhead"
-  )
-  require(
-    lookAhead == 0 || keyed.forall(_.callsPerKey == 0),
-    "There is no look-ahead with a limit of calls a key: a call that is given ahead would not wait for others"
   )
   require(totalTimeoutMs >= 0, s"The timeout must be positive, or 0 for none, not $totalTimeoutMs ms")
   require(

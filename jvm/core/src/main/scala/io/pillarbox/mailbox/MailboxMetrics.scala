@@ -6,12 +6,6 @@ import com.codahale.metrics.{Histogram, UniformReservoir}
 private[pillarbox] final class MailboxMetrics {
   private var mails = 0L
 
-  /** Time without input: the default action was suspended for want of it, and no mail ran. */
-  val idleTime: PeriodTimer = new PeriodTimer
-
-  /** Time under back-pressure: the default action was suspended for want of room, and no mail ran. */
-  val backPressuredTime: PeriodTimer = new PeriodTimer
-
   /** Nanoseconds from put to run, of a sample of the mail. */
   val mailboxLatency: Histogram = new Histogram(new UniformReservoir)
 

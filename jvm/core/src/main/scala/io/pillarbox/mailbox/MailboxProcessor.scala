@@ -100,33 +100,16 @@ private[pillarbox] final class MailboxProcessor(
   }
 
   private def runBatch(): Unit = {
-    val timer = runningTimer
-    if (timer ne null) timer.markEnd()
     var mail = nextOfBatch()
     while (mail ne null) {
       mailbox.run(mail)
       mail = nextOfBatch()
     }
-    restartTimer()
   }
 
   private def nextOfBatch(): Mail = if (loopSuspended) null else mailbox.tryTakeFromBatch()
 
-  private def runWhenMailComes(): Unit = {
-    val mail = mailbox.take(TaskMailbox.MinPriority)
-    val timer = runningTimer
-    if (timer ne null) timer.markEnd()
-    mailbox.run(mail)
-    restartTimer()
-  }
-
-  private def runningTimer: PeriodTimer = if (suspension eq null) null else suspension.timer
-
-  /** Restarts the timer, since the time that a mail took is neither idle nor back-pressured. */
-  private def restartTimer(): Unit = {
-    val timer = runningTimer
-    if (timer ne null) timer.markStart()
-  }
+  private def runWhenMailComes(): Unit = mailbox.run(mailbox.take(TaskMailbox.MinPriority))
 
   /**
    * Ends the current `runMailboxLoop`; a later call goes on, with the mail that is left. Takes effect after
@@ -163,23 +146,22 @@ private[pillarbox] final class MailboxProcessor(
     sendControlMail(() => throw error, s"report ${error.getClass.getName}")
 
   /**
-   * Stops running the default action until the suspension is resumed; the time counts on `timer`.
+   * Stops running the default action until the suspension is resumed.
    *
    * @throws IllegalStateException if the default action is suspended already
    */
-  def suspendDefaultAction(timer: PeriodTimer = mailbox.metrics.idleTime): Suspension = {
+  def suspendDefaultAction(): Suspension = {
     if (!mailbox.isMailboxThread)
       throw new IllegalStateException("The default action can only be suspended by the mailbox thread.")
     if (suspension ne null)
       throw new IllegalStateException(
         "The default action is suspended already: resume it before suspending again."
       )
-    suspendAction(new Suspension(timer))
-    timer.markStart()
+    suspendAction(new Suspension)
     suspension
   }
 
-  final class Suspension private[MailboxProcessor] (private[MailboxProcessor] val timer: PeriodTimer) {
+  final class Suspension private[MailboxProcessor] {
     private val asked = new AtomicBoolean
 
     /**
@@ -190,9 +172,6 @@ private[pillarbox] final class MailboxProcessor(
       if (mailbox.isMailboxThread) lift()
       else if (asked.compareAndSet(false, true)) control(() => lift(), "resume the default action")
 
-    private def lift(): Unit = if (suspension eq this) {
-      suspendAction(null)
-      timer.markEnd()
-    }
+    private def lift(): Unit = if (suspension eq this) suspendAction(null)
   }
 }

@@ -27,13 +27,9 @@ private[pillarbox] class HeapElementSet[T >: Null <: Prioritized](
   private var elements = new Array[AnyRef](handleCapacity)
   private var hashes = new Array[Int](handleCapacity)
   private var table = new Array[Int](tableSizeFor(handleCapacity))
-  private var changes = 0
 
   /** Called once for every element that is about to enter; may refuse it by throwing. */
   protected def entering(@unused element: T): Unit = ()
-
-  /** Grows with every change of the content, so that something derived from it can be seen to be stale. */
-  protected final def changeCount: Int = changes
 
   override final def peek(): T = if (topHandle == NoHandle) null else elementAt(topHandle)
 
@@ -78,7 +74,6 @@ private[pillarbox] class HeapElementSet[T >: Null <: Prioritized](
     }
 
   final def clear(): Unit = {
-    changes += 1
     clearHeap()
     val size = tableSizeFor(handleCapacity)
     if (table.length == size) Arrays.fill(table, 0) else table = new Array[Int](size)
@@ -130,13 +125,11 @@ private[pillarbox] class HeapElementSet[T >: Null <: Prioritized](
       elements(handle) = element
       hashes(handle) = hash
       table(if (table eq asked) slot else emptySlot(hash)) = entryOf(hash, handle)
-      changes += 1
       handle
     }
   }
 
   private def takeOut(slot: Int, handle: Int): Boolean = {
-    changes += 1
     closeGap(slot)
     elements(handle) = null
     val wasTop = removeHandle(handle)

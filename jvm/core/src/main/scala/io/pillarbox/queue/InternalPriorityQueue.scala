@@ -1,5 +1,7 @@
 package io.pillarbox.queue
 
+import scala.util.Using
+
 /**
  * Hands out its elements in ascending order of [[Prioritized.priority]].
  *
@@ -29,17 +31,7 @@ private[pillarbox] trait InternalPriorityQueue[T <: Prioritized] {
   def size: Int
 
   /** The number of elements, counted up to `limit` at most. */
-  final def sizeUpTo(limit: Int): Int = {
-    var count = 0
-    val elements = iterator
-    try
-      while (count < limit && elements.hasNext) {
-        elements.next(): Unit
-        count += 1
-      }
-    finally elements.close()
-    count
-  }
+  final def sizeUpTo(limit: Int): Int = Using.resource(iterator)(_.take(limit).size)
 
   /** The number of elements if it is known without counting them, else -1. */
   def knownSize: Int = size

@@ -2,6 +2,8 @@ package io.pillarbox.queue
 
 import java.util.function.{LongSupplier, ToIntFunction}
 
+import scala.util.Using
+
 import io.pillarbox.state.KeyGroupRange
 
 /**
@@ -101,9 +103,7 @@ private[pillarbox] final class KeyGroupPartitionedPriorityQueue[T >: Null <: Pri
 
   override def subsetForKeyGroup(keyGroup: Int): IndexedSeq[T] = {
     keyGroupRange.check(keyGroup, "asked for")
-    val elements = subQueues(keyGroup - keyGroupRange.start).elements.iterator
-    try elements.toIndexedSeq
-    finally elements.close()
+    Using.resource(subQueues(keyGroup - keyGroupRange.start).elements.iterator)(_.toIndexedSeq)
   }
 
   private def subQueueOf(element: T): SubQueue[T] = {

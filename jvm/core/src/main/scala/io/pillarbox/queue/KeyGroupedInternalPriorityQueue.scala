@@ -6,8 +6,6 @@ private[pillarbox] trait KeyGroupedInternalPriorityQueue[T <: Prioritized] exten
   /**
    * The elements of one key group, each once, in no order: a copy, which later changes don't reach.
    *
-   * Asking for all key groups one after the other costs one pass over the elements, not one a key group.
-   *
    * @throws IllegalArgumentException if the key group is not one of the queue's
    */
   def subsetForKeyGroup(keyGroup: Int): IndexedSeq[T]

@@ -59,7 +59,7 @@ private[pillarbox] final class InternalTimerServiceImpl[K](
     finally timers.close()
   }
 
-  /** Writes all timers in the portable format, by key group. Flushes the stream, doesn't close it. */
+  /** Writes all timers in the portable format, in no order. Flushes the stream, doesn't close it. */
   def snapshot(out: OutputStream): Unit = log.writeSnapshot(out, eventTime, processingTime)
 
   /**

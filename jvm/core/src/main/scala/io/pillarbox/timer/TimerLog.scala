@@ -3,6 +3,8 @@ package io.pillarbox.timer
 import java.io.{DataInputStream, DataOutputStream, EOFException, InputStream, OutputStream}
 import java.util.zip.{CRC32C, CheckedInputStream, CheckedOutputStream}
 
+import scala.util.Using
+
 import io.pillarbox.api.{Compatibility, InputView, OutputView, SerializerSnapshot, TimeDomain, TypeSerializer}
 import io.pillarbox.state.{KeyGroupRange, StateRestoreException}
 
@@ -22,14 +24,14 @@ private[timer] final class TimerLog[K](
   def writeSnapshot(out: OutputStream, eventTime: TimerStore[K], processingTime: TimerStore[K]): Unit =
     write(out) { record =>
       val bytes = new OutputView(64)
-      for (keyGroup <- range.start to range.end; store <- Seq(eventTime, processingTime)) {
+      for (store <- Seq(eventTime, processingTime)) {
         val serializer = new TimerSerializer(store.timerType)
         val added = record(store.timerType.kind)
-        store.subsetForKeyGroup(keyGroup).foreach { timer =>
+        Using.resource(store.iterator)(_.foreach { timer =>
           bytes.clear()
           serializer.serialize(timer, bytes)
           added(bytes.array, 0, bytes.length, true)
-        }
+        })
       }
     }
 

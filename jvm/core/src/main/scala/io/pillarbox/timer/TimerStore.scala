@@ -1,5 +1,7 @@
 package io.pillarbox.timer
 
+import scala.util.Using
+
 import io.pillarbox.queue.{CloseableIterator, KeyGroupedInternalPriorityQueue}
 import io.pillarbox.state.{KeyGroupRange, Namespace}
 
@@ -69,8 +71,6 @@ private[timer] final class TimerStore[K](
     found.sorted(inOrder).map(_.copied)
   }
 
-  def subsetForKeyGroup(keyGroup: Int): Seq[Timer[K]] = queue.subsetForKeyGroup(keyGroup)
-
   def iterator: CloseableIterator[Timer[K]] = queue.iterator
 
   def flush(): Unit = queue.flush()
@@ -83,11 +83,7 @@ private[timer] final class TimerStore[K](
     Ordering.by[Timer[K], Long](_.timestamp).orElse(Ordering.comparatorToOrdering(new TimerOrder(timerType)))
 
   private def index: TimersByKey[K] = {
-    if (byKey == null) {
-      val timers = queue.iterator
-      try byKey = new TimersByKey(timers)
-      finally timers.close()
-    }
+    if (byKey == null) byKey = Using.resource(queue.iterator)(new TimersByKey(_))
     byKey
   }
 

@@ -76,6 +76,9 @@ private[async] final class AsyncStep(
     timers.schedule(timer, timers.currentProcessingTime + 1000L)
   }
 
+  /** The time of the machine when this was made, and from there on a clock that only goes forward. Any thread. */
+  def nowMs: Long = timers.currentProcessingTime
+
   /** Runs `action`, by mail, when `ms` have passed; not at all if this is closed before. */
   def after(ms: Long)(action: () => Unit): Unit = {
     val timer: ProcessingTimer = _ => action()
@@ -93,7 +96,7 @@ private[async] final class AsyncStep(
   /** Takes a row in, or keeps it until there is room. From within the default action. */
   def process(row: InternalRow, timestampMs: Long): Unit = {
     pending = if (operator.tryProcessElement(row, timestampMs)) null else row
-    if (pending != null) action.suspendForRoom()
+    if (pending != null) action.suspend()
   }
 
   /** Sets the hook that runs, on the mailbox thread, when `isSettled` is to be asked again. */

@@ -11,12 +11,8 @@ private[pillarbox] final class MailboxStep(mailbox: TaskMailbox)(action: () => U
   val processor = new MailboxProcessor(_ => action(), mailbox)
   private var suspension: processor.Suspension = _
 
-  /** Stops the action until [[resume]], as there is nothing to do. From within the action. */
+  /** Stops the action until [[resume]], as there is nothing to do, or no room. From within the action. */
   def suspend(): Unit = suspension = processor.suspendDefaultAction()
-
-  /** Like `suspend`, as there is no room for a result or row. */
-  def suspendForRoom(): Unit =
-    suspension = processor.suspendDefaultAction(mailbox.metrics.backPressuredTime)
 
   def resume(): Unit = if (suspension != null) suspension.resume()
 }

@@ -85,14 +85,6 @@ class SlotStoreSuite extends AnyFunSuite with FewAndMany {
     }
   }
 
-  test("a slot's clock begins with the machine's and then takes no notice of it") {
-    var nanos = -5000000L
-    val clock = new SlotClock(1000, () => nanos)
-    assert(clock.nowMs == 1000)
-    nanos += 2500000
-    assert(clock.nowMs == 1002)
-  }
-
   test("before the first version there is nothing") {
     withStore { (store, _) =>
       assert(store.results(StateVersion.Empty).isEmpty && store.state(StateVersion.Empty) == SlotState.Empty)

@@ -2,6 +2,7 @@ package io.pillarbox.spark.async.carry
 
 import java.io.{DataOutputStream, OutputStream}
 
+import io.pillarbox.queue.CloseableIterator
 import io.pillarbox.spark.checkpoint._
 import io.pillarbox.spark.state.StateMaintenance
 import io.pillarbox.spark.task.RunToEnd
@@ -55,7 +56,7 @@ private[carry] final class CarryIterator(
 
   /** Set once, under `handover`: the slot is not this task's to close any more, or is closed. */
   private var committed = false
-  private var results: SlotStore.Results = SlotStore.Results.of(Nil)
+  private var results: CloseableIterator[UnsafeRow] = CloseableIterator.of(Iterator.empty)
 
   /** The next version as the micro-batch that was computed before has left it, if it was. */
   private var known: Option[Known] = None
@@ -94,7 +95,9 @@ private[carry] final class CarryIterator(
       known = store.knownOf(base.number + 1, settings.run, runId).map { case (id, report) =>
         Known(Some(id), report, isOpen = false)
       }
-    results = Option(slot).flatMap(_.fewResults).fold(store.results(base))(SlotStore.Results.of)
+    results = Option(slot)
+      .flatMap(_.fewResults)
+      .fold(store.results(base))(rows => CloseableIterator.of(rows.iterator))
   }
 
   private def next(id: Option[String]) = StateVersion(base.number + 1, id)

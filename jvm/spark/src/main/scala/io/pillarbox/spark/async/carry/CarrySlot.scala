@@ -45,7 +45,6 @@ private[carry] final class CarrySlot(
   )(() => async.action.resume())(() => takeInput())
   import async.{action, calls, executor, operator}
   async.onSettled(() => endIfDone())
-  private val clock = SlotClock.ofMachine
   private val exchange =
     new InputExchange[CarriedRow](CarrySlot.Exchange, executor, () => action.resume())
   private val opened = new CompletableFuture[Void]
@@ -150,7 +149,7 @@ private[carry] final class CarrySlot(
   private def run(): Unit = {
     try {
       async.open(() => ())
-      operator.restore(start.notAfter(clock.nowMs).elements)
+      operator.restore(start.notAfter(async.nowMs).elements)
       opened.complete(null)
       action.processor.runMailboxLoop()
     } catch { case error: Throwable => fail(async.named(error)) }
@@ -172,7 +171,7 @@ private[carry] final class CarrySlot(
 
   private def takeInput(): Unit = {
     val row = if (async.pending == null) exchange.poll() else async.pending
-    if (row == null) action.suspend() else async.process(row, clock.nowMs)
+    if (row == null) action.suspend() else async.process(row, async.nowMs)
     endIfDone()
   }
 
@@ -248,7 +247,7 @@ private[carry] final class CarrySlot(
 
   private def mayEnd: Boolean =
     operator.isDrained || !ending.drain && !ending.isPatient &&
-      (!ending.hadRows || clock.nowMs - operator.oldestTimestampMs <= maxLagMs)
+      (!ending.hadRows || async.nowMs - operator.oldestTimestampMs <= maxLagMs)
 
   private def closeAll(): Unit =
     try async.close()

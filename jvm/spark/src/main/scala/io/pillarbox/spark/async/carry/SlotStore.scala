@@ -2,6 +2,7 @@ package io.pillarbox.spark.async.carry
 
 import java.io.OutputStream
 
+import io.pillarbox.queue.CloseableIterator
 import io.pillarbox.spark.checkpoint._
 import io.pillarbox.spark.state.StateMaintenance
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
@@ -15,8 +16,8 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 private[carry] final class SlotStore(folder: StateFolder, format: SlotStateFormat, since: Long = 0) {
 
   /** The results of a version, one by one; the file's checksum is compared behind the last. To be closed. */
-  def results(version: StateVersion): SlotStore.Results =
-    if (isEmpty(version)) SlotStore.Results.of(Nil)
+  def results(version: StateVersion): CloseableIterator[UnsafeRow] =
+    if (isEmpty(version)) CloseableIterator.of(Iterator.empty)
     else {
       val file = fileOf(version)
       val source = folder.pathOf(file).toString
@@ -85,24 +86,11 @@ private[carry] final class SlotStore(folder: StateFolder, format: SlotStateForma
 
 private[carry] object SlotStore {
 
-  /** Results that the next micro-batch emits. */
-  trait Results extends Iterator[UnsafeRow] with AutoCloseable {
-    override def close(): Unit = ()
-  }
-
-  object Results {
-    def of(rows: Seq[UnsafeRow]): Results = new Results {
-      private val left = rows.iterator
-      override def hasNext: Boolean = left.hasNext
-      override def next(): UnsafeRow = left.next()
-    }
-  }
-
   private final class StoredResults(
       rows: Iterator[UnsafeRow],
       reader: StateFileFormat.Reader,
       onClose: () => Unit
-  ) extends Results {
+  ) extends CloseableIterator[UnsafeRow] {
     private var isClosed = false
 
     override def hasNext: Boolean = !isClosed && {
