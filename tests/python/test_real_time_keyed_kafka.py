@@ -1,4 +1,5 @@
-"""Keyed functions in real-time mode from Kafka to Kafka: latency, and kills of the driver.
+"""Keyed functions, and calls, in real-time mode from Kafka to Kafka: latency, and kills of the
+driver.
 
 They need Spark 4.3, so ``make test-kafka`` skips them. After ``tools/build_line 4.3`` and
 ``tools/sbt kafka/jars``, in `python`: ``../.build/lines/4.3/bin/python -m pytest -m kafka`` and
@@ -19,7 +20,7 @@ from pathlib import Path
 import pytest
 from kafka_broker import broker, connector_jars
 
-from java_jars import listed_jars, tool
+from java_jars import compiled, listed_jars, tool
 from pillarbox._base.spark_versions import installed
 from spark_apps import SOURCES, app_text, environment
 from spark_support import eventually
@@ -118,6 +119,33 @@ public class Topics {
 """
 
 
+COUNT = """
+import io.pillarbox.api.*;
+import io.pillarbox.spark.SparkSerializers;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.RowFactory;
+
+public class Count extends KeyedProcessFunction<Row, Row, Row> {
+  private ValueState<Row> count;
+
+  public Count(java.util.Map<String, String> options) {}
+
+  @Override
+  public void open(OpenContext context) {
+    count = context.getState(StateDescriptor.value("n", SparkSerializers.rows("value bigint")));
+  }
+
+  @Override
+  public void processElement(Row row, Context<Row> context, Collector<Row> out) {
+    Row known = count.value();
+    long n = known == null ? 1L : known.getLong(0) + 1;
+    count.update(RowFactory.create(n));
+    out.collect(RowFactory.create(context.currentKey().get(0), n, row.<String>getAs("sent")));
+  }
+}
+"""
+
+
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with broker(tmp_path_factory.mktemp("broker")) as found:
@@ -158,13 +186,20 @@ def run(form, jars, address, folder, trigger, partitions):  # type: ignore[no-un
         .load()
         .selectExpr("split(string(value), ',')[0] AS key", "split(string(value), ',')[1] AS sent")
     )
-    if form == "scan":
+    if form == "calls":
+
+        async def same(row):  # type: ignore[no-untyped-def]
+            return 0
+
+        counted = pb.async_io(rows, same, returns="n long", ordered=False)
+    elif form == "scan":
         state = {"n": ("0L", "n + 1")}
         select = ["key", "n", "sent"]
         counted = pb.scan(rows, by="key", state=state, select=select, partitions=partitions)
     else:
         returns = "key string, n long, sent string"
-        counted = pb.process_keyed(rows, Count(), by="key", returns=returns, partitions=partitions)
+        function = pb.JvmFunction("Count") if form == "jvm" else Count()
+        counted = pb.process_keyed(rows, function, by="key", returns=returns, partitions=partitions)
     query = (
         counted.selectExpr("concat_ws(',', key, n, sent) AS value")
         .writeStream.format("kafka")
@@ -186,7 +221,8 @@ def running(
     form: str, address: str, folder: Path, trigger: str, partitions: int = 1
 ) -> Iterator[None]:
     """The query, which at the end is killed with its JVM and workers."""
-    command = app_text(run, form, connector_jars(), address, str(folder), trigger, partitions)
+    jars = f"{connector_jars()},{compiled(folder, 'count.jar', {'Count': COUNT})}"
+    command = app_text(run, form, jars, address, str(folder), trigger, partitions)
     log, ready = folder / "app.log", folder / "runs"
     ready.unlink(missing_ok=True)
     with log.open("a") as out:
@@ -236,14 +272,15 @@ def await_commit(commits: Path, after: int) -> None:
     eventually(lambda: len(list(commits.glob("[0-9]*"))) > after, "a commit")
 
 
-@pytest.mark.parametrize("form", ["row", "scan"])
+@pytest.mark.parametrize("form", ["row", "jvm", "scan", "calls"])
 def test_latency_at_a_thousand_rows_a_second(form: str, address: str, tmp_path: Path) -> None:
     topics(address, form, tmp_path)
     with running(form, address, tmp_path, "10 minutes"):
         found = load(address, form, tmp_path, per_second=1000, rows=40_000, skipped=15_000)
     print(f"{form}: {found['p50']} ms, 99 of 100 rows below {found['p99']} ms, {found['max']} ms")
     assert found["rows"] == 40_000
-    assert found["counts"] == {f"k{i}": 40_000 // KEYS for i in range(KEYS)}
+    count = 0 if form == "calls" else 40_000 // KEYS
+    assert found["counts"] == {f"k{i}": count for i in range(KEYS)}
 
 
 @pytest.mark.parametrize("partitions", [(1, 1, 1, 1), (1, 2, 3, 1)], ids=["same", "changing"])
