@@ -146,6 +146,16 @@ def test_a_failure_cancels_the_calls_that_still_run(monkeypatch):
     assert ended == [1, 3]
 
 
+def test_a_failure_does_not_wait_for_the_rows_before_it():
+    async def fail_second(row):
+        if row.x == 2:
+            raise KeyError
+        await asyncio.Event().wait()
+
+    with pytest.raises(KeyError):
+        AsyncHarness(fail_second, **X).run(ROWS)
+
+
 @pytest.mark.parametrize("manager", [asynccontextmanager, contextmanager])
 def test_a_resource_is_open_during_a_run_and_closed_also_after_a_failure(manager):
     events = []

@@ -85,6 +85,9 @@ def test_a_limit_of_rows_starts_few_calls(spark: SparkSession, log: CallLog) -> 
         pb.async_io, counted(log), returns="y long", engine="jvm", inputs="id", ordered=False
     )
     many = rows.transform(pb.async_io, twice, returns="x long", explode=True, engine="jvm")
+    few = rows.transform(
+        pb.async_io, twice, returns="x long", explode=True, engine="jvm", capacity=2
+    )
     lists = rows.transform(
         pb.async_io,
         sums,
@@ -102,6 +105,7 @@ def test_a_limit_of_rows_starts_few_calls(spark: SparkSession, log: CallLog) -> 
         (lambda: two.limit(3).collect(), 6),
         # Three at a time, and one more for each that has left.
         (lambda: many.limit(3).collect(), 5),
+        (lambda: few.limit(5).collect(), 8),
     ]:
         ask()
         calls = len(log.events("start"))

@@ -149,3 +149,10 @@ def test_a_function_that_can_not_be_called_with_a_row_is_refused(
 ) -> None:
     with pytest.raises(pb.InvalidFunction, match=condition):
         check_estimators(options(function))
+
+
+def test_a_limit_of_each_key_is_none_that_a_pause_could_hold_back() -> None:
+    of_key = pb.Limit(concurrency=1, scope="key")
+    assert not AsyncOptions(name="f", by=("k",), limits=(of_key,)).has_limits
+    both = (of_key, pb.Limit(concurrency=9))
+    assert AsyncOptions(name="f", by=("k",), limits=both).has_limits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from datetime import datetime, timedelta, timezone
@@ -12,6 +13,7 @@ import pytest
 import pillarbox as pb
 from pillarbox._async.calls import OF_CALLS, PAUSE, Told
 from pillarbox._async.limit_headers import told_by
+from pillarbox.testing import AsyncHarness
 
 UNITS = ("usd", "tokens", "input_tokens")
 
@@ -77,3 +79,33 @@ def test_retry_after_for_all_travels():
     assert (problem.delay_s, problem.message, problem.all) == (2, "wait", True)
     with pytest.raises(pb.InvalidOption, match="all must be True or False"):
         pb.RetryAfter(1, all="yes")
+
+
+@pytest.mark.parametrize(
+    ("limit", "begins"),
+    [(None, [0, 0]), (pb.Limit(concurrency=1), [0, 0]), (pb.Limit(per_minute=60), [0, 60]),
+     ([pb.Limit(concurrency=1), pb.Limit(per_second=9)], [0, 1])],
+)  # fmt: skip
+def test_a_task_waits_no_longer_than_its_rate_takes_though_nothing_is_left(limit, begins):
+    begun = []
+
+    async def call(row):
+        begun.append(asyncio.get_running_loop().time())
+        pb.limit_from({"ratelimit-remaining": "0"})
+        return row.x
+
+    AsyncHarness(call, schema="x long", returns="y long", limit=limit).run([(1,), (2,)])
+    assert begun == begins
+
+
+def test_retry_after_in_headers_is_for_limits_alone():
+    begun = []
+
+    async def call(row):
+        begun.append(asyncio.get_running_loop().time())
+        pb.limit_from({"retry-after": "3600"})
+        return row.x
+
+    for limit in (None, pb.Limit(concurrency=1)):
+        AsyncHarness(call, schema="x long", returns="y long", limit=limit).run([(1,), (2,)])
+    assert begun == [0, 0, 0, 3600]

@@ -6,9 +6,12 @@ import asyncio
 import itertools
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyspark.sql import types as t
 
 import pillarbox as pb
+from pillarbox._async.limit_keys import KeyReader, LimitKeys
 from pillarbox.testing import AsyncHarness
 
 TENANTS: dict[str, Any] = {"schema": "id bigint, tenant string, region string", "returns": "x long"}
@@ -122,3 +125,13 @@ def test_a_key_that_cannot_be_one_is_refused():
             )
     with pytest.raises(pb.InvalidOption, match=r"limit.key='tenant'.*with batch_size"):
         AsyncHarness(call, **TENANTS, batch_size=2, limit=pb.Limit(per_second=1, key="tenant"))
+
+
+def test_values_that_cannot_be_read_are_one_and_fail_nothing():
+    at = t.TimestampType()
+    reader = KeyReader(LimitKeys((1, 0), t.StructType().add("at", at).add("n", "long")))
+    stamps = pa.array([0, 2**60, 2**61], pa.timestamp("us", "UTC"))
+    batch = pa.RecordBatch.from_arrays([pa.array([1, 2, 3]), stamps], ["0", "1"])
+    first, second, third = reader.read(batch)
+    assert first[1] == 1
+    assert second == third != first

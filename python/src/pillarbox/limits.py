@@ -88,7 +88,7 @@ class Limit:
         once. By default the mean of what calls have reported; until one has, one call goes at a
         time.
     name: operators, streams and jobs of one Spark application that name a limit share it. They must
-        agree in all fields but ``estimate``.
+        agree in all fields but ``estimate`` and the name of the column in ``key``.
     breaker: after so many failures in a row that say that the service is overloaded, calls pause,
         and then one tries; a :class:`Breaker` says how long. Each executor goes by its own calls.
     key: a column of the input: each of its values, such as a tenant, has the limit by itself; null
@@ -202,6 +202,11 @@ class Limit:
         """
         rates = self._rates().items()
         return max((_RATES_MS[name] / amount / 1000 for name, amount in rates), default=0.0)
+
+    @property
+    def _window_s(self) -> float:
+        """The longest time of its rates, in seconds, in which all comes back; 0 for none."""
+        return max((_RATES_MS[name] / 1000 for name in self._rates()), default=0.0)
 
     def _to_specs(self) -> list[dict[str, Any]]:
         """Return JSON-able values, one limit for each rate; the first has the concurrency."""

@@ -58,7 +58,8 @@ class RetryAfter(Exception):
 
     With ``all=True`` not only this row waits: no call under the limits of the operator begins for
     so long, in all executors that share them. Then it is retried also without ``retry=``, and uses
-    up no attempt. Without ``limit=`` there is nothing else that could wait, and it is as any other.
+    up no attempt. Without ``limit=``, or with one of scope="key" alone, there is nothing else that
+    could wait, and it is as any other.
     """
 
     def __init__(

@@ -635,3 +635,43 @@ def test_names_of_columns_are_found_in_any_case_as_on_spark():
 def test_columns_that_spark_refuses_are_refused(options, problem, named):
     with pytest.raises(problem, match=named):
         harness(**options)
+
+
+@dataclass
+class Total:
+    count: int
+
+    def doubled(self):
+        return 2 * self.count
+
+
+class Totals(pb.AggregateFunction):
+    def create_accumulator(self):
+        return Total(0)
+
+    def add(self, value, accumulator):
+        return Total(accumulator.count + value)
+
+    def get_result(self, accumulator):
+        return accumulator.doubled()
+
+
+def test_states_of_a_class_are_shown_as_the_function_gets_them():
+    def open(ctx):
+        return (
+            ctx.value_state("value", Total),
+            ctx.list_state("list", Total),
+            ctx.aggregating_state("total", Total, Totals()),
+        )
+
+    def process(self, row, ctx):
+        value, elements, total = self.states
+        value.update(Total(1))
+        elements.add(Total(2))
+        total.add(3)
+
+    one = harness(process, None, open)
+    one.run_micro_batch([("a", 1)])
+    assert one.state("value", "a") == Total(1)
+    assert one.state("list", "a") == [Total(2)]
+    assert one.state("total", "a") == 6

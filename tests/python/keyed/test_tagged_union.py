@@ -74,6 +74,37 @@ def test_the_harness_sorts_the_rows_as_spark_does(time_sorted: bool) -> None:
     assert seen_by(order, rows, emitted) == sorted_by(order, rows)
 
 
+class Passing(pb.KeyedProcessFunction):
+    def process(self, row: Any, ctx: Any) -> Any:
+        yield row.k, 1
+
+
+class WithTimers(Passing):
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        return None
+
+
+class WithTtl(Passing):
+    def open(self, ctx: Any) -> None:
+        ctx.value_state("n", "long", ttl=pb.StateTtl("1 hour", time_domain="event_time"))
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "count"),
+    [(Passing(), {}, 1), (WithTimers(), {}, 0), (WithTtl(), {}, 0),
+     (Passing(), {"timestamp": "at"}, 0), (Passing(), {"time_sorted": True}, 0)],
+)  # fmt: skip
+def test_the_harness_drops_late_rows_where_spark_does(
+    function: Any, options: dict[str, Any], count: int
+) -> None:
+    (item,) = items(Random(9), count=1, steps=1)
+    harness = KeyedHarness(
+        function, by="k", schema=union_schema(), returns="k string, n int", **options
+    )
+    harness.advance_watermark(item.at.replace(year=2030))
+    assert len(harness.run_micro_batch([union_row(item)])) == count
+
+
 def test_order_by_comes_before_the_inputs_and_instead_of_the_time() -> None:
     rows = items(Random(8), count=30, steps=1)
     schema = union_schema().add(t.StructField("odd", t.BooleanType()))

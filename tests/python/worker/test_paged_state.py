@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -106,10 +107,10 @@ def keyed() -> Iterator[KeyedInProcess]:
     one.close()
 
 
-def started(keyed, **options):
+def started(keyed, function=None, **options):
     """A worker whose key "a" has a list and a map of several pages."""
     text = {"inputs": "k string, step string", "returns": "k string, found string"}
-    store = Store(keyed.start_keyed(Told(**options), **text))
+    store = Store(keyed.start_keyed((function or Told)(**options), **text))
     store.page_entries = PAGE
     keyed.big = frozenset(["list", "map"])
     store.cells["list", "a"] = [({"value": i}, 0) for i in range(COUNT)]
@@ -123,6 +124,34 @@ class Told(Large):
     def process(self, row, ctx):
         key, found = super().process(row, ctx)
         return key, repr(found)
+
+
+@dataclass
+class Visit:
+    value: int
+
+    def doubled(self):
+        return 2 * self.value
+
+
+class Visits(Told):
+    def open(self, ctx):
+        self.list = ctx.list_state("list", Visit)
+        self.map = ctx.map_state("map", "bigint", Visit, ttl=self.ttl)
+
+
+@step
+def all_doubled(large):
+    large.list.add(Visit(100))
+    return [one.doubled() for one in large.list], sorted(v.doubled() for v in large.map.values())
+
+
+@pytest.mark.parametrize("ttl", [None, pb.StateTtl("1 hour")])
+def test_objects_of_a_class_are_made_of_pages_too(keyed, ttl):
+    store = started(keyed, Visits, ttl=ttl)
+    elements = [2 * i for i in range(COUNT)]
+    expected = [*elements, 200], [10 * i for i in elements]
+    assert run(store, "all_doubled", processing_time=50) == [expected]
 
 
 def run(store, *steps, key="a", **clocks):

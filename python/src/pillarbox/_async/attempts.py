@@ -215,12 +215,19 @@ class Attempts(ABC, Generic[E]):
                 element.usage[name] = element.usage.get(name, 0.0) + amount
 
     def told(self, call: RunningCall, told: Told) -> None:
-        """Called by the runner with what the service has said of the operator's limits."""
-        if told.unit == PAUSE or (told.unit == OF_CALLS and told.remaining < 1):
-            for element_id in call.elements:
-                element = self._in_flight.get(element_id)
-                if element is not None:
-                    self._pause(element, told.reset_s)
+        """Called by the runner with what the service has said of the operator's limits.
+
+        What is used up of a rate comes back within the rate's time, whatever the service says.
+        """
+        delay_s = 0.0
+        if told.unit == PAUSE and self._options.has_limits:
+            delay_s = told.reset_s
+        elif told.unit == OF_CALLS and told.remaining < 1:
+            delay_s = min(told.reset_s, self._options.rate_window_s)
+        for element_id in call.elements if delay_s > 0 else ():
+            element = self._in_flight.get(element_id)
+            if element is not None:
+                self._pause(element, delay_s)
 
     def _pause(self, element: E, delay_s: float) -> None:
         """Let no call under the element's limits begin for so long."""

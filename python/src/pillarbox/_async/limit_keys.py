@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from .._arrow.rows import RowReader
+from .._arrow.rows import RowReader, Unreadable
 from .._arrow.schema import find_column
 
 Values = tuple[Hashable, ...]
@@ -41,12 +41,13 @@ class KeyReader:
         self._reader = RowReader(keys.columns)
 
     def read(self, batch: pa.RecordBatch) -> list[Values]:
-        """Return the values of each row. Raises ``CallFailed`` (INPUT_NOT_READABLE)."""
+        """Return the values of each row; those that can't be read have one limit together."""
         if not self._names:
             return [()] * batch.num_rows
         columns = [batch.column(position) for position in self._positions]
-        rows = self._reader.read_strictly(pa.RecordBatch.from_arrays(columns, self._names))
-        return [tuple(map(_as_value, row)) for row in rows]
+        rows = self._reader.read_each(pa.RecordBatch.from_arrays(columns, self._names))
+        odd: Values = ("unreadable",) * len(self._names)
+        return [odd if isinstance(row, Unreadable) else tuple(map(_as_value, row)) for row in rows]
 
 
 def _as_value(value: Any) -> Hashable:

@@ -175,8 +175,14 @@ class AsyncOptions:
 
     @property
     def has_limits(self) -> bool:
-        """True if calls wait for a limit, which ``RetryAfter(all=True)`` pauses."""
-        return bool(self.limits) or self.ticketed is not None
+        """True if calls wait for a limit that ``RetryAfter(all=True)`` pauses."""
+        return bool(self.limits_of_calls)
+
+    @property
+    def rate_window_s(self) -> float:
+        """The longest time of the rates of calls, in seconds; 0 without a rate."""
+        rated = (limit._window_s for limit in self.limits if limit.unit == "calls")
+        return max(rated, default=0.0)
 
     @property
     def keys_of_limits(self) -> tuple[str, ...]:

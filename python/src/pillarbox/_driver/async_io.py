@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from .._async.command import Command
@@ -212,6 +213,8 @@ def _plan(
         from .python_engine import async_io_in_python
 
         return async_io_in_python(df, asked, options, output, identity)
+    if not df.isStreaming:
+        options = replace(options, carry_over=None)
     command = asked.dumps() if isinstance(asked, Command) else _of_estimators(options)
     spec = async_spec(options, asked, inputs, by, columns, identity)
     with reported():

@@ -42,7 +42,8 @@ def read_state(
     spark: a session with the jar, or of a Spark Connect server with it; any such session will do.
     checkpoint: the query's ``checkpointLocation``.
     operator: the number of the operator in the query, as in ``StreamingQueryProgress`` (0 if it is
-        the only stateful one), or the ``name`` of ``process_keyed`` when the checkpoint began.
+        the only stateful one), or the ``name`` that the checkpoint has: that of its beginning, or
+        of the last start that changed the number of partitions or the names of key columns.
     state: its name in the function; the state of a :func:`scan` is called "scan". ``pb.TIMERS``
         gives the timers, with the columns ``key``, ``time_domain`` ("event_time" or
         "processing_time"), ``timestamp``, ``epoch_ms`` and ``partition_id``; ``pb.WAITING_ROWS``

@@ -65,6 +65,7 @@ class Harness:
         keys = keys_of(columns, by)
         self._accept_key = key_acceptor(keys)
         self._key_of = key_reader(columns, keys)
+        self._by_event_time = time_sorted or timestamp is not None
         if timestamp is None and (time := union_time(columns)) is not None:
             timestamp = time.name
         self._time_of = timestamp_reader(columns, timestamp, time_sorted)
@@ -93,6 +94,7 @@ class Harness:
         except BaseException:
             self._end_calls()
             raise
+        self._by_event_time |= self._runtime.uses_event_time
         self._space = KeySpace(self._runtime)
         self._watermark = UNKNOWN
         self._processing_time = epoch_ms(processing_time)
@@ -190,12 +192,7 @@ class Harness:
         with self._running():
             return self._micro_batch(rows, watermark, processing_time)
 
-    def _micro_batch(
-        self,
-        rows: Iterable[Any],
-        watermark: int | datetime | None,
-        processing_time: int | datetime | None,
-    ) -> list[t.Row]:
+    def _micro_batch(self, rows: Iterable[Any], watermark: Any, processing_time: Any) -> Any:
         before = reached = self._watermark
         if watermark is not None and (time := epoch_ms(watermark)) > 0:  # Spark's 0 is none yet
             reached = max(before, time)
@@ -281,7 +278,9 @@ class Harness:
         return telling(self._runtime)
 
     def _admitted(self, rows: list[tuple[int | None, Any]]) -> list[tuple[int | None, Any]]:
-        """Return the rows that the function gets, and count the late ones."""
+        """Return the rows that the function gets, and count the late ones. ``LateRows.scala``."""
+        if self._on_late == "drop" and not self._by_event_time:
+            return rows
         late = [row for micros, row in rows if self._is_late(micros)]
         self.late_rows += len(late)
         if self._on_late == "output":

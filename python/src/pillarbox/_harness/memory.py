@@ -62,10 +62,10 @@ def visible(state: State, key_index: int | None) -> Any:
 
     A key that was not seen has no index.
     """
-    policy = state._policy
+    policy, copy = state._policy, state.declaration.type.copy
     entries = [] if key_index is None else dump(state, key_index)
     alive = [
-        (map_key, value)
+        (map_key, value if copy is None else copy(value))
         for map_key, value, stamp in entries
         if policy is None or not policy.is_expired(stamp)
     ]

@@ -65,7 +65,9 @@ class ListCells(State, ListState[Any]):
         copy = self.declaration.type.copy
         added = list(cell.values) if copy is None else [copy(value) for value in cell.values]
         rest = (page[0] for page, _ in self.guarded(pages, key_index, self._cells))
-        return chain(values, chain.from_iterable(rest), added)
+        stored: Iterator[Any] = chain(values, chain.from_iterable(rest))
+        make = self.declaration.type.make
+        return chain(stored if make is None else map(make, stored), added)
 
     def add(self, value: Any) -> None:
         self.add_all((value,))

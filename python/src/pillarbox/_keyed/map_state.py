@@ -198,7 +198,7 @@ class MapCells(State, MapState[Any, Any]):
         )
         own = self._pairs(key_index, cell)
         if self._policy is None:
-            return chain(own, ((key, value) for key, value, _ in stored))
+            return chain(own, ((key, self._made(value)) for key, value, _ in stored))
         return chain(own, self._living_of(key_index, cell, stored))
 
     def _living_of(
@@ -215,7 +215,12 @@ class MapCells(State, MapState[Any, Any]):
                 if alive is not None:
                     yield key, alive if self._copy is None else self._copy(alive)
             elif not policy.is_expired(stamp):
-                yield key, value
+                yield key, self._made(value)
+
+    def _made(self, value: Any) -> Any:
+        """Return a value that was read just now as the function gets it."""
+        make = self.declaration.type.make
+        return value if make is None else make(value)
 
     def keys(self) -> Iterator[Any]:
         return (key for key, _ in self.items())

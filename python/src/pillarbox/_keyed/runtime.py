@@ -75,6 +75,12 @@ class KeyedRuntime:
         """True if the function may set timers."""
         return has_own(self.function, "on_timer") or bool(self.registry.timers)
 
+    @property
+    def uses_event_time(self) -> bool:
+        """True if the function may set timers, or has state that expires by event time."""
+        ttls = (state.declaration.ttl for state in self.registry.states.values())
+        return self.has_timers or any(ttl and ttl.time_domain == "event_time" for ttl in ttls)
+
     def _refusal(self) -> Callable[[], Exception] | None:
         """Return a function that makes the error for a timer; None if timers are allowed."""
         if has_own(self.function, "on_timer"):

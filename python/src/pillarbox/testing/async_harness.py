@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .._arrow.fields import Place
@@ -117,6 +118,7 @@ class AsyncHarness:
         _refuse(options, engine)
         rows = columns_of(schema)
         self._accept = row_acceptor(rows, Place(error="INPUT_TYPE_MISMATCH"))
+        options = replace(options, carry_over=None)
         self._plan = _planned(function, options, resource, rows, parse_returns(returns, None))
 
     def run(self, rows: Iterable[Any]) -> list[Row]:

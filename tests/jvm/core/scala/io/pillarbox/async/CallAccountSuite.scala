@@ -84,6 +84,19 @@ class CallAccountSuite extends AnyFunSuite {
     assert(h.emitted.size == 2 && h.emitted(1).endsWith(" [0 1 50]"))
   }
 
+  test("one whose time is over while the shared call is tried again is told of all attempts") {
+    val h = sharing(
+      _.copy(totalTimeoutMs = 50, retry = AsyncHarness.retry(9, 10).ifException(_ => true))
+    )
+    h.process("a:1")
+    for (ms <- Seq(10L, 20L)) {
+      h.fail("a:1")
+      h.advanceTo(ms)
+    }
+    h.advanceTo(50)
+    assert(h.emitted == Seq("a:1=>failed AsyncTimeoutException after 3 in 50 [0 3 50]"))
+  }
+
   test("an answer of the journal needs no attempt") {
     val known = new CallJournal[String] {
       override def find(key: CallKey): util.Collection[String] = util.List.of("x", "y")

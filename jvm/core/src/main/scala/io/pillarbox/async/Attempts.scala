@@ -98,7 +98,8 @@ private[async] final class Attempts[IN, OUT](way: CallWay[IN, OUT]) extends Stag
     val attempt = if (isRunning) call.current else CallAttempt.standIn(inbox, call)
     if (!attempt.isDone) {
       metrics.timeouts += 1
-      attempt.overdue = AsyncTimeoutException.total(attempt.attempt, call.elapsedMs)
+      val number = if (call.share eq null) attempt.attempt else call.share.carrier.attempts
+      attempt.overdue = AsyncTimeoutException.total(number, call.elapsedMs)
       try function.timeout(call.input, attempt)
       catch { case NonFatal(error) => attempt.completeExceptionally(error) }
       if (attempt.isDone) {

@@ -176,7 +176,7 @@ private[async] final class CallWay[IN, OUT](
   private def isPending(attempt: Attempt): Boolean = attempt.error.isInstanceOf[PendingException]
 
   private def rowsInstead(call: Call, error: Throwable): util.Collection[OUT] = {
-    val failed = FailedCall(call.input, call.attempts, call.elapsedMs, madeFor(call).callId)
+    val failed = FailedCall(call.input, madeFor(call).attempts, call.elapsedMs, madeFor(call).callId)
     val rows = options.onFailure.onFailure(failed, error)
     if (rows eq null)
       throw new NullPointerException(

@@ -39,6 +39,23 @@ class TimeSortedSuite extends AnyFunSuite with KeyedFixture {
     )
   }
 
+  test("rows wait whatever the plan of a micro-batch says of their nulls") {
+    withFolder { folder =>
+      val stream = new Stream(folder)
+      def run(value: String, events: Event*): Unit = {
+        stream.add(events: _*)
+        val rows = stream.watermarked.selectExpr("k", s"$value AS v", "ts")
+        stream.runOnce(process(rows, spec.copy(options = Map.empty)))
+      }
+      val mayBeNull = "if(v < 0, NULL, v)"
+      run(mayBeNull, Event("a", 1, 1000))
+      run("v", Event("a", 2, 2000))
+      run(mayBeNull, Event("a", 3, 3000), last)
+      run("v", Event("b", 4, 1100000))
+      assert(stream.rows.filter(_.getString(0) == "a").map(_.getLong(2)) == Seq(1L, 2L, 3L))
+    }
+  }
+
   Seq("heap", "rocksdb").foreach { backend =>
     test(s"$backend: a batch and every cutting into micro-batches give the same rows in the same order") {
       val random = new Random(7)

@@ -155,11 +155,15 @@ private[pillarbox] final case class OperatorNote(
     else Some(Change(what, there.toDDL, now.toDDL))
   }
 
-  /** Keys may get other names, but none that another one of them has had. */
+  /**
+   * Keys may get other names, but none that another one of them has had. Nulls and comments of fields, which
+   * catalog strings leave out, don't count.
+   */
   private def changedKeys(there: StructType, now: StructType): Seq[Change] = {
     def types(keys: StructType) = keys.map(_.dataType.sql).mkString(", ")
     def names(keys: StructType) = keys.map(_.name).mkString("[", ", ", "]")
-    Change.of("keys of type", types(there), types(now))(_ == _) ++
+    def same(keys: StructType) = keys.map(_.dataType.catalogString)
+    Change.of("keys of type", types(there), types(now))((_, _) => same(there) == same(now)) ++
       Change.of("by", names(there), names(now)) { (_, _) =>
         now.names.zipWithIndex.forall { case (name, at) => Set(-1, at)(there.names.indexOf(name)) }
       }

@@ -8,7 +8,7 @@ import io.pillarbox.timer.{BatchExecutionInternalTimerService, PolledTimerServic
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.pillarbox.TaskKills
+import org.apache.spark.sql.pillarbox.{SparkAdapter, TaskKills}
 
 /**
  * Steps through the order of one operator's rows and timers, as the mailbox's default action, on the thread
@@ -95,7 +95,8 @@ private final class KeyedDriver(
 
   /** The rows of a time-sorted stream that the watermark has not reached. */
   private lazy val waiting = Option.when(task.spec.timeSorted && !task.isBatch) {
-    val serializer = new UnsafeRowSerializer(task.inputSchema)
+    // A plan may rule out nulls in one micro-batch and not in the next.
+    val serializer = new UnsafeRowSerializer(SparkAdapter.asNullable(task.inputSchema))
     new WaitingRows(state.backend, state.timers, serializer, task.tieOrder())
   }
 

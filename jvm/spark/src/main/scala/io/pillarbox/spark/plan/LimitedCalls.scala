@@ -1,5 +1,6 @@
 package io.pillarbox.spark.plan
 
+import com.fasterxml.jackson.databind.node.ObjectNode
 import io.pillarbox.spark.async.AsyncIOSpec
 import io.pillarbox.spark.base.SpecJson
 import org.apache.spark.sql.catalyst.expressions.{IntegerLiteral, Literal}
@@ -34,11 +35,14 @@ private[pillarbox] object LimitedCalls extends Rule[LogicalPlan] {
 
   /** A call of a list takes a list all the same. */
   private def narrowed(node: AsyncIO, rows: Int): AsyncIO = {
-    val capacity = math.max(rows, node.spec.batch.fold(1)(_.rows))
-    if (node.spec.capacity <= capacity) node
-    else {
-      val json = SpecJson.withFields(node.spec.json)(_.put("capacity", capacity).remove("most_held"): Unit)
-      node.copy(spec = AsyncIOSpec.fromJson(json))
-    }
+    val wanted = math.max(rows, node.spec.batch.fold(1)(_.rows))
+    if (node.spec.capacity > wanted) changed(node)(_.put("capacity", wanted).remove("most_held"))
+    else if (node.spec.mostHeld.exists(_ > wanted)) changed(node)(_.put("most_held", wanted))
+    else node
+  }
+
+  private def changed(node: AsyncIO)(change: ObjectNode => Any): AsyncIO = {
+    val json = SpecJson.withFields(node.spec.json)(change(_): Unit)
+    node.copy(spec = AsyncIOSpec.fromJson(json))
   }
 }
