@@ -152,6 +152,21 @@ def test_a_stream_starts_with_it_whatever_lies_below(
         assert ordered(stream.run()) == AFTER[:2]
 
 
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+def test_an_empty_dataframe_is_no_state(spark: SparkSession, tmp_path: Path, adaptive: str) -> None:
+    given = [("a", 1, 4), ("b", 2, 5)]
+    expected = [("a", None, [], None), ("b", None, [], None)]
+    empties = [spark.createDataFrame([], wide(spark).schema), wide(spark).limit(0)]
+    with settings(spark, **{"spark.sql.adaptive.enabled": adaptive}):
+        for number, empty in enumerate(empties):
+            folder = tmp_path / str(number)
+            stream = Stream(spark, folder, SCHEMA, remembers(empty)).add(*given)
+            assert ordered(stream.run()) == expected
+            df = spark.createDataFrame(given, SCHEMA)
+            rows = df.transform(remembers(empty)).where("n is null or n >= 0").collect()
+            assert ordered(rows) == expected
+
+
 class Sums(pb.KeyedProcessFunction):
     def open(self, ctx: Any) -> None:
         self.n = ctx.value_state("n", "bigint")

@@ -8,7 +8,7 @@ import org.apache.spark.sql.types.MetadataBuilder
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Time-sorted input: the same rows come out of a batch and of any cutting into micro-batches. */
-class TimeSortedSuite extends AnyFunSuite with KeyedFixture {
+class TimeSortedSuite extends AnyFunSuite with ScanFixture {
   private val spec =
     Spec(timestamp = Some("ts"), timeSorted = true, options = Map("timer" -> "15", "ttl" -> "40"))
 
@@ -49,10 +49,27 @@ class TimeSortedSuite extends AnyFunSuite with KeyedFixture {
       }
       val mayBeNull = "if(v < 0, NULL, v)"
       run(mayBeNull, Event("a", 1, 1000))
-      run("v", Event("a", 2, 2000))
+      run("coalesce(v, 0L)", Event("a", 2, 2000))
       run(mayBeNull, Event("a", 3, 3000), last)
-      run("v", Event("b", 4, 1100000))
+      run("coalesce(v, 0L)", Event("b", 4, 1100000))
       assert(stream.rows.filter(_.getString(0) == "a").map(_.getLong(2)) == Seq(1L, 2L, 3L))
+    }
+  }
+
+  test("a null that waits stays one, whatever the plan says in which its row leaves") {
+    withFolder { folder =>
+      val stream = new Stream(folder)
+      val sums = scan(Seq(("n", "0L", "n + coalesce(v, 100L)")), Seq("k", "v", "v IS NULL AS isNull", "n"))
+      def run(value: String, events: Event*): Unit = {
+        stream.add(events: _*)
+        val rows = stream.watermarked.selectExpr("k", s"$value AS v", "ts")
+        stream.runOnce(process(rows, sums.copy(timestamp = Some("ts"), timeSorted = true)))
+      }
+      run("nullif(v, 1L)", Event("a", 2, 1000), Event("a", 1, 1000))
+      run("coalesce(v, 0L)", last)
+      run("coalesce(v, 0L)", Event("b", 4, 1100000))
+      val expected = Seq(Row("a", null, true, 100L), Row("a", 2L, false, 102L))
+      assert(stream.rows.filter(_.getString(0) == "a") == expected)
     }
   }
 

@@ -10,7 +10,7 @@ import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import io.pillarbox.spark.base.FailureReport
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.pillarbox.LosslessTypes
+import org.apache.spark.sql.pillarbox.{LosslessTypes, SparkAdapter}
 import org.apache.spark.sql.types.{DataType, Metadata, StructType}
 
 /**
@@ -155,15 +155,12 @@ private[pillarbox] final case class OperatorNote(
     else Some(Change(what, there.toDDL, now.toDDL))
   }
 
-  /**
-   * Keys may get other names, but none that another one of them has had. Nulls and comments of fields, which
-   * catalog strings leave out, don't count.
-   */
+  /** Keys may get other names, but none that another one of them has had. Nulls of fields don't count. */
   private def changedKeys(there: StructType, now: StructType): Seq[Change] = {
     def types(keys: StructType) = keys.map(_.dataType.sql).mkString(", ")
     def names(keys: StructType) = keys.map(_.name).mkString("[", ", ", "]")
-    def same(keys: StructType) = keys.map(_.dataType.catalogString)
-    Change.of("keys of type", types(there), types(now))((_, _) => same(there) == same(now)) ++
+    def bare(keys: StructType) = keys.map(key => SparkAdapter.asNullable(key.dataType))
+    Change.of("keys of type", types(there), types(now))((_, _) => bare(there) == bare(now)) ++
       Change.of("by", names(there), names(now)) { (_, _) =>
         now.names.zipWithIndex.forall { case (name, at) => Set(-1, at)(there.names.indexOf(name)) }
       }

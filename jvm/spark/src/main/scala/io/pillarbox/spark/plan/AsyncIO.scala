@@ -1,7 +1,7 @@
 package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec, CallColumns}
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression, ExpressionSet}
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, UnaryNode}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.types.StructType
@@ -54,11 +54,21 @@ private[pillarbox] final case class AsyncIO(
   /** Returns the node without the plan below it, for a physical node that Spark's tasks may take along. */
   def alone: AsyncIO = copy(child = LocalRelation(child.output))
 
-  override def output: Seq[Attribute] = child.output ++ results
+  private def carries = spec.carryOver.isDefined
+
+  /** Rows that are carried over may have nulls that the plan of a later micro-batch rules out. */
+  override def output: Seq[Attribute] =
+    child.output.map(column => if (carries) column.withNullability(true) else column) ++ results
+
+  /** Of rows that are carried over nothing is known by the plan of a later micro-batch. */
+  override protected lazy val validConstraints: ExpressionSet =
+    if (carries) ExpressionSet() else child.constraints
 
   override def producedAttributes: AttributeSet = AttributeSet(results)
 
-  override def references: AttributeSet =
+  /** With rows that are carried over all columns, which a later micro-batch has again. */
+  override def references: AttributeSet = if (carries && isStreaming) child.outputSet
+  else
     AttributeSet(inputs ++ keys ++ by ++ limitKeys) ++ AttributeSet.fromAttributeSets(
       estimates.map(_.references)
     )

@@ -48,11 +48,8 @@ private[pillarbox] final case class CarryOverExec(
 
   override def output: Seq[Attribute] = inputColumns ++ results
 
-  /** The columns, nullable as in the query: the plan below may rule nulls out that stored rows have. */
-  private def inputColumns: Seq[Attribute] = {
-    val nullable = AttributeSet(node.child.output.filter(_.nullable))
-    child.output.map(column => if (nullable.contains(column)) column.withNullability(true) else column)
-  }
+  /** The columns, all nullable: the plan below may rule nulls out that stored rows have. */
+  private def inputColumns: Seq[Attribute] = child.output.map(_.withNullability(true))
 
   override def producedAttributes: AttributeSet = AttributeSet(results)
 
@@ -104,9 +101,10 @@ private[pillarbox] final case class CarryOverExec(
       spec.name,
       info.numPartitions,
       OperatorNote.formatOf(checkpointReport.withIds),
-      Map(OperatorNote.Input -> inputColumns, OperatorNote.Returns -> results).map { case (what, columns) =>
-        what -> OperatorNote.columnsOf(DataTypeUtils.fromAttributes(columns))
-      },
+      Map(
+        OperatorNote.Input -> SparkAdapter.asNullable(DataTypeUtils.fromAttributes(inputColumns)),
+        OperatorNote.Returns -> DataTypeUtils.fromAttributes(results)
+      ).map { case (what, columns) => what -> OperatorNote.columnsOf(columns) },
       callScope = CallIdentity.scopeOfQuery(spec, operatorId, MicroBatches.beingPlanned(session))
     )
     // Spark compares each partition's id with the one that it knows.

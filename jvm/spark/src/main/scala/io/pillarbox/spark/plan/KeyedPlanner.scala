@@ -68,7 +68,10 @@ private[pillarbox] final class KeyedPlanner(
 
   /** Returns the DataFrame of a scan, which finds the columns of its rows itself. */
   def scan(): DataFrame = {
-    val (program, columns) = new ScanCompiler(df.sparkSession, spec, input.output, lateMark).compile()
+    val waits = spec.timeSorted && input.isStreaming
+    val row = if (waits) input.output.map(_.newInstance().withNullability(true)) else input.output
+    val (compiledProgram, columns) = new ScanCompiler(df.sparkSession, spec, row, lateMark).compile()
+    val program = compiledProgram.copy(row = Option.when(waits)(row ++ lateMark))
     val compiled = spec.copy(returns = DataTypeUtils.fromAttributes(columns))
     checkNames(compiled)
     // New ids, as a column that passes through belongs to the input, too.

@@ -37,7 +37,7 @@ private[pillarbox] final class ScanOperator(program: ScanProgram)
   override def open(context: KeyedOperatorContext): Unit = {
     this.context = context
     state = context.backend.getOrCreate(descriptor)
-    val row = context.task.input
+    val row = program.row.getOrElse(context.task.input)
     def bound(expressions: Seq[Expression], columns: Seq[Attribute]) =
       context.projections.of(BindReferences.bindReferences(expressions, columns))
     initial = bound(program.initials, row)
@@ -118,6 +118,8 @@ private[pillarbox] object ScanOperator {
  * @param initials over the columns of a row
  * @param updates over a row and the old `state`, all at once
  * @param emits over a row, the new `state` and `old`
+ * @param row the columns of a row, in its order, where they are none of the plan's: a row that waits for the
+ *   watermark may have nulls that the plan of a later micro-batch rules out
  */
 private[pillarbox] final case class ScanProgram(
     state: Seq[Attribute],
@@ -125,7 +127,8 @@ private[pillarbox] final case class ScanProgram(
     initials: Seq[Expression],
     updates: Seq[Expression],
     emits: Seq[Expression],
-    ttl: Option[StateTtl]
+    ttl: Option[StateTtl],
+    row: Option[Seq[Attribute]] = None
 ) {
   def stateSchema: StructType = DataTypeUtils.fromAttributes(state)
 }

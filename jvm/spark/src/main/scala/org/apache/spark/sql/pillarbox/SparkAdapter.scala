@@ -93,7 +93,10 @@ object SparkAdapter {
     val arranged = RepartitionByExpression(keys, plan, partitions)
     val columns = keys.map(normalizeKey) :+ order
     val sorted = Sort(columns.map(SortOrder(_, Ascending)), global = false, arranged)
-    classic.Dataset.ofRows(classicOf(session), sorted).queryExecution.toRdd
+    val rows = classic.Dataset.ofRows(classicOf(session), sorted).queryExecution.toRdd
+    // Spark plans no exchange for what it knows to be empty.
+    if (rows.getNumPartitions > 0) rows
+    else session.sparkContext.parallelize(Seq.empty[InternalRow], partitions)
   }
 
   /** Returns a function that shows some columns of a row, valid until its next call. Single-threaded. */
