@@ -89,15 +89,15 @@ def test_the_total_timeout_covers_all_attempts(spark: SparkSession) -> None:
         always_slow,
         returns="x int",
         engine="jvm",
-        timeout=pb.Timeout("350ms", attempt="100ms"),
+        timeout=pb.Timeout("1s", attempt="100ms"),
         retry=pb.Retry(100, backoff="1ms"),
         on_error="column",
     )
     problem = df.collect()[0].error
     assert problem.kind == "TIMEOUT"
-    assert 1 <= problem.attempts <= 4
+    assert 2 <= problem.attempts <= 10
     assert "total timeout" in problem.message
-    assert 350 <= problem.elapsed_ms < 5000
+    assert 1000 <= problem.elapsed_ms < 5000
 
 
 def test_what_becomes_of_a_row_that_failed(spark: SparkSession) -> None:

@@ -238,7 +238,7 @@ def test_a_service_that_is_down_is_asked_by_one_call_at_a_time(
     assert [record["event"] for record in last] == ["start", "end"] * 20
 
 
-def test_after_retry_after_nobody_calls_before_the_time_(spark: SparkSession, log: CallLog) -> None:
+def test_after_retry_after_nobody_calls_before_the_time(spark: SparkSession, log: CallLog) -> None:
     async def wait_once(row: Any) -> int:
         async with log.call(row.id):
             await asyncio.sleep(0.01)
@@ -247,21 +247,20 @@ def test_after_retry_after_nobody_calls_before_the_time_(spark: SparkSession, lo
             raise pb.RetryAfter(0.5)
         return int(row.id)
 
-    df = spark.range(0, 60, 1, 2).transform(
+    df = spark.range(0, 60, 1, 1).transform(
         pb.async_io,
         wait_once,
         returns="same long",
         engine="jvm",
-        limit=pb.Limit(concurrency=1, scope="executor", adaptive=True),
+        limit=pb.Limit(concurrency=4, scope="executor", adaptive=True),
         retry=pb.Retry(2, backoff="1ms"),
     )
     assert sorted(row.same for row in df.collect()) == list(range(60))
     told = log.events("told")[0]["at"]
     starts = [record["at"] for record in log.events("start")]
-    # The call that is told has the one permit.
-    assert len([at for at in starts if told < at < told + 0.49]) == 0
-    # On a busy machine the other task may have made all of its calls before.
-    assert len([at for at in starts if at >= told + 0.49]) > 15
+    # The other three that were allowed may be on their way.
+    assert len([at for at in starts if told < at < told + 0.49]) <= 3
+    assert len([at for at in starts if at >= told + 0.49]) > 40
 
 
 def test_the_limit_follows_what_the_service_bears(spark: SparkSession, tmp_path: Path) -> None:

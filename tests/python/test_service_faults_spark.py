@@ -222,13 +222,12 @@ def test_what_does_not_come_back_in_time_is_told_by_row(
         spark.range(0, 30, 1, 1),
         service,
         log,
-        timeout=pb.Timeout("1s", attempt="300ms"),
+        timeout=pb.Timeout("2s", attempt="1s"),
         on_error="column",
     ).collect()
     service.stop()
     good = [row for row in found if row.error is None]
     assert len(found) == 30
-    # An answer that a busy machine reads too late counts as none.
-    assert 0 < len(good) <= BEFORE
+    assert len(good) == BEFORE
     assert all(row.twice == 2 * row.id for row in good)
     assert {row.error.kind for row in found if row.error is not None} == {"TIMEOUT"}

@@ -217,14 +217,15 @@ class Attempts(ABC, Generic[E]):
     def told(self, call: RunningCall, told: Told) -> None:
         """Called by the runner with what the service has said of the operator's limits.
 
-        What is used up of a rate comes back within the rate's time, whatever the service says.
+        As in ``ChargeWindow.scala`` what is used up of a rate comes back within the rate's time.
         """
-        delay_s = 0.0
         if told.unit == PAUSE and self._options.has_limits:
             delay_s = told.reset_s
-        elif told.unit == OF_CALLS and told.remaining < 1:
+        elif told.unit == OF_CALLS and told.remaining < 1 and self._options.rate_window_s:
             delay_s = min(told.reset_s, self._options.rate_window_s)
-        for element_id in call.elements if delay_s > 0 else ():
+        else:
+            return
+        for element_id in call.elements:
             element = self._in_flight.get(element_id)
             if element is not None:
                 self._pause(element, delay_s)

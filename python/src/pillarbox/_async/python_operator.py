@@ -238,11 +238,12 @@ class AsyncOperator(Attempts[Element]):
 
     def _ended(self, element: Element) -> None:
         self._lanes.leave(element)
-        # A failure that ends the task does not wait for its turn.
-        ends_task = element.failure is not None and self._options.on_error == "raise"
-        if ends_task or not self._options.ordered:
+        if element.failure is not None and self._options.on_error == "raise":
+            self._emit(element)  # which ends the task, and does not wait for its turn
+            return
+        if not self._options.ordered:
             self._emit(element)
-        while not ends_task and self._order and self._order[0].done:
+        while self._order and self._order[0].done:
             self._emit(self._order.popleft())
         self._lanes.serve()
 

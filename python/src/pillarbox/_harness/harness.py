@@ -190,26 +190,23 @@ class Harness:
         until the watermark has reached them. Where it raises, go on from a ``snapshot``.
         """
         with self._running():
-            return self._micro_batch(rows, watermark, processing_time)
-
-    def _micro_batch(self, rows: Iterable[Any], watermark: Any, processing_time: Any) -> Any:
-        before = reached = self._watermark
-        if watermark is not None and (time := epoch_ms(watermark)) > 0:  # Spark's 0 is none yet
-            reached = max(before, time)
-        if processing_time is not None:
-            self._processing_time = max(self._processing_time, epoch_ms(processing_time))
-        timed = [(self._time_of(row), row) for row in map(self._accept_row, rows)]
-        accepted = self._admitted(timed)
-        context = self._runtime.context
-        if context._first_watermark == UNKNOWN:  # Spark knows it before the rows
-            context._first_watermark = reached
-        self._begin()
-        if self._sorted:
-            self._wait(accepted)
-        else:
-            self._run_arrived(accepted)
-        self._watermark = reached
-        return self._settled(before)
+            before = reached = self._watermark
+            if watermark is not None and (time := epoch_ms(watermark)) > 0:  # Spark's 0 is none
+                reached = max(before, time)
+            if processing_time is not None:
+                self._processing_time = max(self._processing_time, epoch_ms(processing_time))
+            timed = [(self._time_of(row), row) for row in map(self._accept_row, rows)]
+            accepted = self._admitted(timed)
+            context = self._runtime.context
+            if context._first_watermark == UNKNOWN:  # Spark knows it before the rows
+                context._first_watermark = reached
+            self._begin()
+            if self._sorted:
+                self._wait(accepted)
+            else:
+                self._run_arrived(accepted)
+            self._watermark = reached
+            return self._settled(before)
 
     def advance_watermark(self, watermark: int | datetime) -> list[t.Row]:
         """Move the watermark forward (never back) and fire the event-time timers up to it."""
@@ -278,7 +275,7 @@ class Harness:
         return telling(self._runtime)
 
     def _admitted(self, rows: list[tuple[int | None, Any]]) -> list[tuple[int | None, Any]]:
-        """Return the rows that the function gets, and count the late ones. ``LateRows.scala``."""
+        """Return the rows that the function gets, by the rule of ``LateRows.scala``."""
         if self._on_late == "drop" and not self._by_event_time:
             return rows
         late = [row for micros, row in rows if self._is_late(micros)]

@@ -198,14 +198,16 @@ class MapCells(State, MapState[Any, Any]):
         )
         own = self._pairs(key_index, cell)
         if self._policy is None:
-            return chain(own, ((key, self._made(value)) for key, value, _ in stored))
+            make = self.declaration.type.make
+            pairs = ((key, value if make is None else make(value)) for key, value, _ in stored)
+            return chain(own, pairs)
         return chain(own, self._living_of(key_index, cell, stored))
 
     def _living_of(
         self, key_index: int, cell: MapCell, stored: Entries
     ) -> Iterator[tuple[Any, Any]]:
         """Yield the stored entries that are alive; the cell keeps what is renewed or removed."""
-        policy = self._policy
+        policy, make = self._policy, self.declaration.type.make
         assert policy is not None
         for key, value, stamp in stored:
             is_changed = key in cell.values or key in cell.missing
@@ -215,12 +217,7 @@ class MapCells(State, MapState[Any, Any]):
                 if alive is not None:
                     yield key, alive if self._copy is None else self._copy(alive)
             elif not policy.is_expired(stamp):
-                yield key, self._made(value)
-
-    def _made(self, value: Any) -> Any:
-        """Return a value that was read just now as the function gets it."""
-        make = self.declaration.type.make
-        return value if make is None else make(value)
+                yield key, value if make is None else make(value)
 
     def keys(self) -> Iterator[Any]:
         return (key for key, _ in self.items())

@@ -8,7 +8,7 @@ import io.pillarbox.timer.{BatchExecutionInternalTimerService, PolledTimerServic
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
-import org.apache.spark.sql.pillarbox.{SparkAdapter, TaskKills}
+import org.apache.spark.sql.pillarbox.TaskKills
 
 /**
  * Steps through the order of one operator's rows and timers, as the mailbox's default action, on the thread
@@ -95,8 +95,7 @@ private final class KeyedDriver(
 
   /** The rows of a time-sorted stream that the watermark has not reached. */
   private lazy val waiting = Option.when(task.spec.timeSorted && !task.isBatch) {
-    // A plan may rule out nulls in one micro-batch and not in the next.
-    val serializer = new UnsafeRowSerializer(SparkAdapter.asNullable(task.inputSchema))
+    val serializer = new UnsafeRowSerializer(task.inputSchema)
     new WaitingRows(state.backend, state.timers, serializer, task.tieOrder())
   }
 

@@ -4,6 +4,7 @@ import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec, CallColumns}
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression, ExpressionSet}
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, UnaryNode}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.pillarbox.SparkAdapter
 import org.apache.spark.sql.types.StructType
 
 /**
@@ -54,19 +55,18 @@ private[pillarbox] final case class AsyncIO(
   /** Returns the node without the plan below it, for a physical node that Spark's tasks may take along. */
   def alone: AsyncIO = copy(child = LocalRelation(child.output))
 
+  /** True if rows outlive the plan of their micro-batch: nothing that it knows of columns holds for them. */
   private def carries = spec.carryOver.isDefined
 
-  /** Rows that are carried over may have nulls that the plan of a later micro-batch rules out. */
   override def output: Seq[Attribute] =
-    child.output.map(column => if (carries) column.withNullability(true) else column) ++ results
+    (if (carries) SparkAdapter.asNullable(child.output) else child.output) ++ results
 
-  /** Of rows that are carried over nothing is known by the plan of a later micro-batch. */
   override protected lazy val validConstraints: ExpressionSet =
     if (carries) ExpressionSet() else child.constraints
 
   override def producedAttributes: AttributeSet = AttributeSet(results)
 
-  /** With rows that are carried over all columns, which a later micro-batch has again. */
+  /** All columns of rows that are carried over, as a later micro-batch may need them. */
   override def references: AttributeSet = if (carries && isStreaming) child.outputSet
   else
     AttributeSet(inputs ++ keys ++ by ++ limitKeys) ++ AttributeSet.fromAttributeSets(

@@ -48,8 +48,7 @@ private[pillarbox] final case class CarryOverExec(
 
   override def output: Seq[Attribute] = inputColumns ++ results
 
-  /** The columns, all nullable: the plan below may rule nulls out that stored rows have. */
-  private def inputColumns: Seq[Attribute] = child.output.map(_.withNullability(true))
+  private def inputColumns: Seq[Attribute] = SparkAdapter.asNullable(child.output)
 
   override def producedAttributes: AttributeSet = AttributeSet(results)
 
@@ -101,10 +100,9 @@ private[pillarbox] final case class CarryOverExec(
       spec.name,
       info.numPartitions,
       OperatorNote.formatOf(checkpointReport.withIds),
-      Map(
-        OperatorNote.Input -> SparkAdapter.asNullable(DataTypeUtils.fromAttributes(inputColumns)),
-        OperatorNote.Returns -> DataTypeUtils.fromAttributes(results)
-      ).map { case (what, columns) => what -> OperatorNote.columnsOf(columns) },
+      Map(OperatorNote.Input -> inputColumns, OperatorNote.Returns -> results).map { case (what, columns) =>
+        what -> OperatorNote.columnsOf(DataTypeUtils.fromAttributes(columns))
+      },
       callScope = CallIdentity.scopeOfQuery(spec, operatorId, MicroBatches.beingPlanned(session))
     )
     // Spark compares each partition's id with the one that it knows.

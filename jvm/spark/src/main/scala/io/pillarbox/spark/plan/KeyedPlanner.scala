@@ -69,13 +69,13 @@ private[pillarbox] final class KeyedPlanner(
   /** Returns the DataFrame of a scan, which finds the columns of its rows itself. */
   def scan(): DataFrame = {
     val waits = spec.timeSorted && input.isStreaming
-    val row = if (waits) input.output.map(_.newInstance().withNullability(true)) else input.output
-    val (compiledProgram, columns) = new ScanCompiler(df.sparkSession, spec, row, lateMark).compile()
-    val program = compiledProgram.copy(row = Option.when(waits)(row ++ lateMark))
+    val row = if (waits) SparkAdapter.asNullable(input.output.map(_.newInstance())) else input.output
+    val (program, columns) = new ScanCompiler(df.sparkSession, spec, row, lateMark).compile()
     val compiled = spec.copy(returns = DataTypeUtils.fromAttributes(columns))
     checkNames(compiled)
     // New ids, as a column that passes through belongs to the input, too.
-    dataFrame(ScanOperator.Factory(program), compiled, DataTypeUtils.toAttributes(compiled.output))
+    val own = program.copy(row = Option.when(waits)(row ++ lateMark))
+    dataFrame(ScanOperator.Factory(own), compiled, DataTypeUtils.toAttributes(compiled.output))
   }
 
   private def dataFrame(

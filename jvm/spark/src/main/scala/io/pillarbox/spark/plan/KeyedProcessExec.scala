@@ -159,8 +159,7 @@ private[pillarbox] final case class KeyedProcessExec(
     val lateWatermark = watermarkOf(eventTimeWatermarkForLateEvents)
     val watermark = watermarkOf(eventTimeWatermarkForEviction)
     DriverEnd.serve(sparkContext)
-    // Rows that wait may have nulls that this plan rules out.
-    val columns = if (spec.timeSorted) child.output.map(_.withNullability(true)) else child.output
+    val columns = if (spec.timeSorted) SparkAdapter.asNullable(child.output) else child.output
     val task = KeyedCalls
       .added(node, node.batchTask(columns, conf, sqlMetrics), session)
       .copy(

@@ -223,17 +223,16 @@ class CarryRestartSuite extends AnyFunSuite with KeyedFixture with Eventually {
   }
 
   test("what a plan knows of its rows' columns is not known of rows in flight") {
+    def withV(query: Restarted, value: String) = plain(query.input.withColumn("v", expr(value)))
     withQuery() { query =>
-      def of(value: String) = plain(query.input.withColumn("v", expr(value)))
-      query.leaveInFlight(of("'US'"), 1)
+      query.leaveInFlight(withV(query, "'US'"), 1)
       // The plan knows that v is 'EU', so that the filter says nothing and nothing needs v.
-      query.drain(of("'EU'").where("v = 'EU'").select("id", "x"))
+      query.drain(withV(query, "'EU'").where("v = 'EU'").select("id", "x"))
       assert(query.rows.isEmpty)
     }
     withQuery() { query =>
-      def of(value: String) = plain(query.input.withColumn("v", expr(value)))
-      query.leaveInFlight(of("struct(nullif(id, 1L) AS a)"), 1)
-      query.drain(of("struct(coalesce(id, 0L) AS a)"))
+      query.leaveInFlight(withV(query, "struct(nullif(id, 1L) AS a)"), 1)
+      query.drain(withV(query, "struct(coalesce(id, 0L) AS a)"))
       assert(query.rows.asScala.toSeq == Seq(Row(1L, Row(null), 1L)))
     }
   }

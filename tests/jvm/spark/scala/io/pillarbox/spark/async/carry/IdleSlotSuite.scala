@@ -73,7 +73,7 @@ class IdleSlotSuite extends AnyFunSuite with KeyedFixture with Eventually {
         .filter(_.numInputRows > 0)
         .map(_.stateOperators(0).customMetrics.get("numRowsCarried").longValue)
       // Of the first one nobody knows how long calls take; others may hit on a bad moment of the machine.
-      assert(carried.count(_ == 0) >= 5, carried.mkString(" "))
+      assert(carried.count(_ == 0) >= 10, carried.mkString(" "))
     }
   }
 }

@@ -118,8 +118,8 @@ private[pillarbox] object ScanOperator {
  * @param initials over the columns of a row
  * @param updates over a row and the old `state`, all at once
  * @param emits over a row, the new `state` and `old`
- * @param row the columns of a row, in its order, where they are none of the plan's: a row that waits for the
- *   watermark may have nulls that the plan of a later micro-batch rules out
+ * @param row the columns of a row, in its order, where they are none of the plan's, so that the optimizer
+ *   knows nothing of them: those of rows that wait for the watermark
  */
 private[pillarbox] final case class ScanProgram(
     state: Seq[Attribute],

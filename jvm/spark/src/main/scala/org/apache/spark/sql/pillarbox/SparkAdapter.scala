@@ -120,6 +120,13 @@ object SparkAdapter {
 
   def asNullable(schema: StructType): StructType = schema.asNullable
 
+  /**
+   * The columns as rows have them that outlive the plan of their micro-batch. Spark makes that of each anew, and
+   * of a union it has the inputs with new rows alone, so it may rule out nulls that earlier rows have.
+   */
+  def asNullable(columns: Seq[Attribute]): Seq[Attribute] =
+    columns.map(column => column.withDataType(column.dataType.asNullable).withNullability(true))
+
   /** The session's Hadoop configuration for its tasks. */
   def broadcastHadoopConf(session: SparkSession): Broadcast[SerializableConfiguration] =
     classicOf(session).sparkContext.broadcast(new SerializableConfiguration(hadoopConf(session)))
