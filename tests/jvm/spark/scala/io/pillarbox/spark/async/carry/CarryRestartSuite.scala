@@ -225,10 +225,17 @@ class CarryRestartSuite extends AnyFunSuite with KeyedFixture with Eventually {
   test("what a plan knows of its rows' columns is not known of rows in flight") {
     def withV(query: Restarted, value: String) = plain(query.input.withColumn("v", expr(value)))
     withQuery() { query =>
-      query.leaveInFlight(withV(query, "'US'"), 1)
-      // The plan knows that v is 'EU', so that the filter says nothing and nothing needs v.
-      query.drain(withV(query, "'EU'").where("v = 'EU'").select("id", "x"))
+      query.leaveInFlight(withV(query, "nullif(id, 1L)"), 1)
+      // By the plan no v is null.
+      query.drain(withV(query, "coalesce(id, 0L)").where("v IS NOT NULL"))
       assert(query.rows.isEmpty)
+    }
+    withQuery() { query =>
+      def ofId = carried(query.input.withColumn("v", expr("id + 1")))(_.putArray("inputs").add("id"): Unit)
+      query.leaveInFlight(ofId, 1)
+      // By the plan nothing needs v.
+      query.drain(ofId.select("id", "x"))
+      assert(query.rows.asScala.toSeq == Seq(Row(1L, 1L)))
     }
     withQuery() { query =>
       query.leaveInFlight(withV(query, "struct(nullif(id, 1L) AS a)"), 1)
