@@ -57,6 +57,21 @@ def failing(*attempts: Any) -> Callable[[], Any]:
     return made
 
 
+def failing_together(*problems: BaseException) -> Callable[[], Any]:
+    """A function whose tasks raise these, and which then gives its attempt."""
+
+    def made() -> Any:
+        async def fail(row):
+            if row.x and pb.current_call().attempt == 1:
+                first, *others = problems
+                raise ExceptionGroup("tasks", [ExceptionGroup("inner", [first]), *others])  # noqa: F821
+            return pb.current_call().attempt
+
+        return fail
+
+    return made
+
+
 def hanging(attempts: int) -> Callable[[], Any]:
     """So many attempts never end."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -99,6 +100,42 @@ def failed(kind: str, message: str, attempts: int = 1) -> list[tuple[Any, ...]]:
     """The rows of TWO under COLUMN, of which the second failed."""
     return [(*GOOD, None), (1, "b", None, (kind, message, attempts))]
 
+
+# What asyncio.TaskGroup raises; Python 3.10 has neither.
+GROUPS = (
+    [
+        Case(
+            "a group of one exception",
+            f.failing_together(OSError("o")),
+            [GOOD, (1, "b", 2)],
+            RETRIED,
+            rows=TWO,
+        ),
+        Case(
+            "a group of one exception that ends it",
+            f.failing_together(OSError("o")),
+            failed("OSError", "o"),
+            COLUMN,
+            rows=TWO,
+        ),
+        Case(
+            "a group with one that is not retryable",
+            f.failing_together(OSError("o"), pb.RetryAfter(0.01), pb.NotRetryable("no")),
+            failed("NotRetryable", "no"),
+            {**RETRIED, **COLUMN},
+            rows=TWO,
+        ),
+        Case(
+            "a group with RetryAfter",
+            f.failing_together(KeyError("k"), pb.RetryAfter(0.01)),
+            [GOOD, (1, "b", 2)],
+            {**ONE, "retry": pb.Retry(2, backoff="20 s", on=OSError)},
+            rows=TWO,
+        ),
+    ]
+    if sys.version_info >= (3, 11)
+    else []
+)
 
 TIMEOUT = (
     "The call was not answered within its total timeout: N ms since the first attempt, in attempt "
@@ -215,6 +252,14 @@ CASES = [
         {**RETRIED, **COLUMN},
         rows=TWO,
     ),
+    Case(
+        "a failure beside a column that takes no null",
+        f.failing(KeyError("k")),
+        failed("KeyError", "'k'"),
+        {**COLUMN, "returns": "y bigint NOT NULL"},
+        rows=TWO,
+    ),
+    *GROUPS,
     Case(
         "retry.on",
         f.failing(KeyError("k"), OSError("o")),

@@ -12,6 +12,7 @@ import enum
 import re
 from decimal import Decimal
 from typing import Any, NamedTuple
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -173,6 +174,9 @@ CASES = [
     Case("map<string,bigint>", {"a": 1, "b": None}, [("a", 1), ("b", None)]),
     Case("map<string,bigint>", {"a": "1"}, REFUSED),
     Case("map<string,bigint>", [("a", 1)], REFUSED),
+    Case("map<decimal(3,2),int>", {Decimal("1.001"): 1, Decimal("1.004"): 2}, REFUSED),
+    Case("map<double,int>", {2**53: 1, 2**53 + 1: 2}, REFUSED),
+    Case("map<string,int>", {UUID(int=7): 1, str(UUID(int=7)): 2}, REFUSED),
     Case("struct<a:bigint,b:string>", {"b": "x", "a": 1}, {"a": 1, "b": "x"}),
     Case("struct<a:bigint,b:string>", Row(b="x", a=1), {"a": 1, "b": "x"}),
     Case("struct<a:bigint,b:string>", (1, "x"), {"a": 1, "b": "x"}),

@@ -26,6 +26,14 @@ by_value(__name__)
 UTC = dt.timezone.utc
 NOON = dt.datetime(2024, 6, 1, 12, 30, 15, 123456)
 
+
+class Variant(t.VariantVal):
+    """A variant with an equality, which PySpark's own has not."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, t.VariantVal) and bytes(other.value) == self.value
+
+
 # By the type's DDL: a value that comes back as it is.
 FITTING: dict[str, Any] = {
     "boolean": True,
@@ -44,7 +52,7 @@ FITTING: dict[str, Any] = {
     "timestamp_ntz": NOON,
     "interval day to second": dt.timedelta(days=1, microseconds=1),
     "time": dt.time(1, 2, 3),
-    "variant": None,
+    "variant": Variant(b"\x0c\x07", b"\x01\x00\x00"),
     "void": None,
     "array<int>": [1, None],
     "array<timestamp>": [NOON],

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import pillarbox as pb
 from spark_support import CallLog, Latch, as_dict, by_value, eventually
@@ -117,6 +118,16 @@ def test_failed_rows_of_an_input_with_a_name_twice_have_both_columns(
     again = out.select("*", out.y.alias("s"))
     with pytest.raises(pb.InvalidOption, match=r"AMBIGUOUS_COLUMN.*has 3 of that name"):
         pb.failed(again)
+
+
+def test_the_error_column_is_known_beside_another_of_its_name(spark: SparkSession) -> None:
+    df = texts(spark, "a", "b")
+    logs = df.select("id", F.lit("a log").alias("error"))
+    out = df.transform(pb.async_io, refuse_b, returns="y string", on_error="column")
+    both = logs.join(out, logs.id == out.id).drop(logs.id)
+    assert [tuple(row) for row in pb.failed(both).collect()] == [(1, "b")]
+    good = pb.succeeded(both)
+    assert (good.columns, len(good.collect())) == (["error", "id", "s", "y"], 1)
 
 
 def test_failed_rows_that_can_t_be_told_are_refused_with_a_remedy(

@@ -16,6 +16,7 @@ from pyspark.sql import types as t
 from worker.driver import options_for
 
 import pillarbox as pb
+from pillarbox._arrow.pieces import FrameSize
 from pillarbox._arrow.schema import positions
 from pillarbox._async.command import Command, Shipped
 from pillarbox._async.limit_keys import LimitKeys
@@ -32,13 +33,19 @@ LIMIT_S = 20
 NO_KEYS = LimitKeys.of(X, (), True)
 
 
-def task(function: Any, resource: Any = None, blocked_ms: int = 5000, **options: Any) -> PythonTask:
+def task(
+    function: Any,
+    resource: Any = None,
+    blocked_ms: int = 5000,
+    carried: tuple[str, ...] = ("x",),
+    **options: Any,
+) -> PythonTask:
     parsed = options_for(**options)
     command = Command(
         function, is_async(function), options.get("batch_size") is not None, resource,
         options.get("retry"), X, Y, "test",
     )  # fmt: skip
-    names = ["x", "y", "error"] if parsed.error_column else ["x", "y"]
+    names = [*carried, "y", "error"] if parsed.error_column else [*carried, "y"]
     return PythonTask(command, parsed, [0], NO_KEYS, names, "p", blocked_ms)
 
 
@@ -71,6 +78,18 @@ def test_all_rows_come_out_in_large_batches(monkeypatch):
     output = list(task(double).run(batches(5000, 0, 1, 3000)))
     assert rows(output) == [(x, 2 * x) for x in range(8001)]
     assert len(output) <= 12
+
+
+def test_a_large_row_with_many_answers_comes_in_batches_of_bounded_size(monkeypatch):
+    async def many(row):
+        return list(range(20))
+
+    monkeypatch.setattr("pillarbox._async.python_output.FrameSize", lambda: FrameSize(cut=5000))
+    columns = {"x": pa.array([0, 1], pa.int64()), "text": ["a" * 1000, "b" * 7000]}
+    one = task(many, explode=True, carried=("x", "text"))
+    output = list(one.run(iter([pa.RecordBatch.from_pydict(columns)])))
+    assert [(x, y) for x, _, y in rows(output)] == [(x, y) for x in (0, 1) for y in range(20)]
+    assert all(batch.nbytes <= 5000 or batch.num_rows == 1 for batch in output)
 
 
 def test_finished_rows_come_out_while_others_are_still_running():

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from decimal import Decimal
-from math import isfinite
 from typing import Any, Literal
 
-from ._base.checks import MOST, check, check_choice, check_count, check_name, is_number
+from ._base.checks import MOST, check, check_choice, check_count, check_name, is_amount, is_number
 from ._base.unknown_options import answers_unknown
 from .errors import error
 from .options import as_units
@@ -94,7 +93,7 @@ def _check_usage(value: object) -> None:
     assert isinstance(value, Mapping)
     as_units(list(value), "budget.max_usage")
     for most in value.values():
-        fits = is_number(most, int, float, Decimal) and isfinite(most) and most > 0
+        fits = is_number(most, int, float, Decimal) and is_amount(most) and float(most) > 0  # type: ignore[arg-type]
         check(fits, "budget.max_usage", expected, value, example)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import threading
 from typing import Any
 
 from pyspark.sql import types as t
@@ -51,6 +53,29 @@ def test_a_call_cancelled_before_it_began_leaves_nothing_behind():
         assert outcomes.told == []
 
     run_virtually(scenario())
+
+
+def test_what_a_thread_raises_while_calls_are_ended_is_nobodys():
+    begun, go_on, unheard = threading.Event(), threading.Event(), []
+
+    def late(row):
+        begun.set()
+        go_on.wait(20)
+        raise ValueError("late")
+
+    async def scenario():
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: unheard.append(context))
+        command = Command(late, False, False, None, None, X, X, "test")
+        runner = CallRunner(command, None, Outcomes(), site=CallSite("test", "p"), max_threads=1)
+        runner.call(0, 1, None)
+        await loop.run_in_executor(None, begun.wait)
+        loop.call_later(0.05, go_on.set)
+        assert await runner.drain(20)
+
+    asyncio.run(scenario())
+    gc.collect()
+    assert unheard == []
 
 
 def test_a_new_call_does_not_begin_before_a_cancelled_one_had_its_turn_to_stop():

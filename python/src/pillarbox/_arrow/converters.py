@@ -215,7 +215,7 @@ def _leaf(data_type: t.DataType) -> Converter:
             return convert
     if isinstance(data_type, t.DecimalType):
         return _decimal(data_type)
-    for kind, values in _INTERNAL:
+    for kind, values, _ in _INTERNAL:
         if isinstance(data_type, kind):
             return _internal(data_type, values)
     raise error("UNSUPPORTED_TYPE", column="?", place="returns", data_type=str(data_type))
@@ -233,12 +233,24 @@ def _internal(data_type: Any, values: type) -> Converter:
     return convert
 
 
-# The values of these types are objects of PySpark, and travel as structs.
-_INTERNAL: list[tuple[type, type]] = [
-    (t.VariantType, t.VariantVal),
-    (sql_type("GeographyType"), sql_type("Geography")),
-    (sql_type("GeometryType"), sql_type("Geometry")),
+# The values of these types are objects of PySpark, and travel as structs of their arguments.
+_INTERNAL: list[tuple[type, type, tuple[str, str]]] = [
+    (t.VariantType, t.VariantVal, ("value", "metadata")),
+    (sql_type("GeographyType"), sql_type("Geography"), ("wkb", "srid")),
+    (sql_type("GeometryType"), sql_type("Geometry"), ("wkb", "srid")),
 ]
+
+
+def object_of_parts(data_type: t.DataType) -> Callable[[dict[str, Any]], Any] | None:
+    """Return the way from what a converter made back to an object; None for other types.
+
+    PySpark's own way back knows other names of the parts of geometries.
+    """
+    for kind, make, names in _INTERNAL:
+        if isinstance(data_type, kind):
+            return lambda parts: make(*(parts[name] for name in names))
+    return None
+
 
 _LEAVES: list[tuple[type, Converter]] = [
     (t.StringType, _string),
@@ -281,13 +293,29 @@ def _array(data_type: t.ArrayType, place: Place) -> Converter:
     return convert
 
 
+_ROUNDED_KEYS = (
+    t.StringType,
+    t.DecimalType,
+    t.FloatType,
+    t.DoubleType,
+    t.TimestampType,
+    t.TimestampNTZType,
+)
+
+
 def _map(data_type: t.MapType, place: Place) -> Converter:
     key = converter(data_type.keyType, False, place.inside("{key}"))
     item = converter(data_type.valueType, data_type.valueContainsNull, place.inside("{value}"))
+    # Keys of a dict that differ may be one in the column: Decimals that are rounded, a UUID and
+    # its text.
+    may_coincide = isinstance(data_type.keyType, _ROUNDED_KEYS)
 
     def convert(value: Any) -> list[tuple[Any, Any]]:
         _require(isinstance(value, dict))
-        return [(key(one), item(other)) for one, other in value.items()]
+        pairs = [(key(one), item(other)) for one, other in value.items()]
+        if may_coincide:
+            _require(len({one if one == one else None for one, _ in pairs}) == len(pairs))
+        return pairs
 
     return convert
 

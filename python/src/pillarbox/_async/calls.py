@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import math
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from decimal import Decimal
-from numbers import Real
-from typing import Any
 
-from .._base.checks import is_number
+from .._base.checks import is_amount
 from ..errors import error, shown
 
 Amounts = float | Decimal | Sequence[float | Decimal]
@@ -99,11 +95,11 @@ class RunningCall:
             each, expected = amount, f"a number, or a list of {rows}, one a row"
         else:
             each, expected = (amount,), "a number"
-        if len(each) not in (1, rows) or not all(map(_is_amount, each)):
+        if len(each) not in (1, rows) or not all(map(is_amount, each)):
             raise error("INVALID_USAGE", unit=unit, expected=expected, value=shown(amount))
         numbers = list(map(float, each))
         whole = (self.usage or {}).get(unit, 0) + sum(numbers)
-        if not _is_amount(whole):
+        if not is_amount(whole):
             raise error("INVALID_USAGE", unit=unit, expected=expected, value=shown(whole))
         return numbers if len(each) == rows else [numbers[0] / rows] * rows
 
@@ -126,18 +122,6 @@ class Submission(RunningCall):
     def id(self) -> str:
         # In the order of the rows, since that is the order of the answers of the ticket.
         return hashlib.sha256("\n".join(self.ids()).encode()).hexdigest()[:32]
-
-
-_MOST = sys.float_info.max
-
-
-def _is_amount(amount: object) -> bool:
-    if not is_number(amount, int, float, Decimal, Real):
-        return False
-    # Numbers of numpy are compared as floats: their own types can't hold the bound.
-    exact: Any = amount if isinstance(amount, (int, Decimal)) else float(amount)  # type: ignore[arg-type]
-    is_nan = not isinstance(exact, int) and math.isnan(exact)
-    return not is_nan and 0 <= exact <= _MOST
 
 
 CURRENT: ContextVar[RunningCall] = ContextVar("pillarbox_call")

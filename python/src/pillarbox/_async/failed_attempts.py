@@ -6,6 +6,7 @@ KeyboardInterrupt, which end the worker.
 
 from __future__ import annotations
 
+import builtins
 import inspect
 import math
 from collections.abc import Callable
@@ -38,7 +39,14 @@ def describe(problem: BaseException, retry: Retry | None, has_limits: bool = Fal
     A ``RetryAfter(all=True)`` pauses the operator's limits, and needs no retry, if there are any.
 
     If ``retry.on`` raises, its error is the failure, with ``problem`` as cause, and not retried.
+
+    Of an exception group, such as ``asyncio.TaskGroup`` raises, one exception is the failure.
     """
+    causes = _causes(problem)
+    if len(causes) > 1:
+        deciding = min(causes, key=_precedence)
+        return replace(describe(deciding, retry, has_limits), traceback=users_traceback(problem))
+    (problem,) = causes
     try:
         if isinstance(problem, RetryAfter):
             return _asked_for_delay(problem, retry, problem.all and has_limits)
@@ -53,6 +61,25 @@ def describe(problem: BaseException, retry: Retry | None, has_limits: bool = Fal
         if broken is not problem:
             broken.__cause__ = problem
         return _of_predicate("retry.on", retry and retry.on, broken)
+
+
+_GROUP: Any = getattr(builtins, "BaseExceptionGroup", ())  # Python 3.10 has none
+
+
+def _causes(problem: BaseException) -> list[BaseException]:
+    """Return the exceptions of a group and of the groups in it; else the exception alone."""
+    if not isinstance(problem, _GROUP):
+        return [problem]
+    return [cause for inner in problem.exceptions for cause in _causes(inner)]
+
+
+def _precedence(cause: BaseException) -> tuple[int, float]:
+    """Order the exceptions of a group: what is final, the longest delay, overload, the first."""
+    if isinstance(cause, (PillarboxError, NotRetryable)):
+        return 0, 0.0
+    if isinstance(cause, RetryAfter):
+        return 1, -cause.delay_s
+    return (2 if http_status(cause) in OVERLOADED else 3), 0.0
 
 
 def refused_result(answer: Any, predicate: Callable[[Any], bool], names: Names) -> Failure | None:

@@ -61,9 +61,9 @@ class OutputBuilder:
     def _batches(self, elements: list[Element]) -> Iterator[pa.RecordBatch]:
         answers = [element.answer for element in elements]
         for first, last, encoded in self._encoder.pieces(answers, self._size):
-            yield self._batch(elements[first:last], encoded)
+            yield from self._laid_out(elements[first:last], encoded)
 
-    def _batch(self, elements: list[Element], encoded: Encoded) -> pa.RecordBatch:
+    def _laid_out(self, elements: list[Element], encoded: Encoded) -> Iterator[pa.RecordBatch]:
         self._note_misfits(elements, encoded)
         sources: list[int] = []
         rows: list[int | None] = []
@@ -86,11 +86,32 @@ class OutputBuilder:
             told.append(pa.array(errors, type=self._error_type))
         if self._options.call_column is not None:
             told.append(pa.array(calls, type=self._call_type))
-        return self._assembled(elements[0].source, sources, encoded.batch, rows, told)
+        source = elements[0].source
+        for start, end in self._spans(source, sources):
+            more = [column[start:end] for column in told]
+            yield self._assembled(source, sources[start:end], encoded.batch, rows[start:end], more)
+
+    def _spans(self, source: pa.RecordBatch, sources: list[int]) -> Iterator[tuple[int, int]]:
+        """Yield the parts of the output whose input columns fit a batch, or that are one row.
+
+        A row with many answers comes as often as it has, however large it is.
+        """
+        start = 0
+        if source.nbytes > self._size.cut or len(set(sources)) < len(sources):
+            size = {index: source.slice(index, 1).nbytes for index in set(sources)}
+            total = 0
+            for at, index in enumerate(sources):
+                total += size[index]
+                if total > self._size.cut and at > start:
+                    yield start, at
+                    start, total = at, size[index]
+        yield start, len(sources)
 
     def _note_misfits(self, elements: list[Element], encoded: Encoded) -> None:
         for index, mismatch in encoded.mismatches.items():
             failed, misfit = elements[index], final_failure(mismatch)
+            if failed.failure is not None:
+                continue  # it has no answer that could fit
             failed.failure = misfit
             if self.failed_calls is not None and self._options.on_error != "raise":
                 self.failed_calls.row(failed.row, failed.attempts, misfit)

@@ -210,7 +210,10 @@ class CallRunner:
         waiting += [asyncio.wrap_future(thread) for thread in list(self._threads)]
         if not waiting:
             return True
-        _, running = await asyncio.wait(waiting, timeout=limit_s)
+        ended, running = await asyncio.wait(waiting, timeout=limit_s)
+        for one in ended:
+            if not one.cancelled():
+                one.exception()  # else asyncio logs one that nobody has asked for
         return not running
 
     async def _run(self, call: RunningCall, argument: Any) -> None:

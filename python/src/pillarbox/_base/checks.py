@@ -5,7 +5,11 @@ The error names the option, its allowed values and an example.
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Sequence
+from decimal import Decimal
+from numbers import Real
 from typing import Any, TypeGuard, get_args
 
 from ..errors import PillarboxError, error, shown
@@ -52,6 +56,16 @@ def check_between(option: str, value: object, low: int, high: int) -> None:
 def is_number(value: object, *kinds: type) -> bool:
     """Return True for an instance of ``kinds`` that is no bool."""
     return isinstance(value, kinds) and not isinstance(value, bool)
+
+
+def is_amount(value: object) -> bool:
+    """Return True for a number from 0 to the largest float, of whatever class."""
+    if not is_number(value, int, float, Decimal, Real):
+        return False
+    # Numbers of numpy are compared as floats: their own types can't hold the bound.
+    exact: Any = value if isinstance(value, (int, Decimal)) else float(value)  # type: ignore[arg-type]
+    is_nan = not isinstance(exact, int) and math.isnan(exact)
+    return not is_nan and 0 <= exact <= sys.float_info.max
 
 
 def check_choice(option: str, value: object, choices: Any) -> None:

@@ -39,7 +39,7 @@ def failed(df: DataFrame, *, column: str | None = None) -> DataFrame:
     """
     from .._arrow.schema import INPUTS
 
-    found = _error_column(df, column)
+    place, found = _error_column(df, column)
     inputs, columns = list(found.metadata[INPUTS]), df.columns
     option = f"the metadata of {shown(found.name)}"
     for name in inputs:
@@ -49,21 +49,25 @@ def failed(df: DataFrame, *, column: str | None = None) -> DataFrame:
         if count > inputs.count(name):
             there = ", ".join([name] * count)
             raise error("AMBIGUOUS_COLUMN", option=option, column=name, count=count, found=there)
-    if len({name.lower() for name in columns}) < len(columns):
-        return _failed_by_place(df, found.name, inputs)
+    if _are_names_twice(columns):
+        places: dict[str, list[int]] = {}
+        for at, name in enumerate(columns):
+            places.setdefault(name, []).append(at)
+        taken = {name: iter(all_of_it) for name, all_of_it in places.items()}
+        numbered = _numbered(df)
+        rows = numbered.where(numbered[str(place)].isNotNull())
+        return rows.select(*[numbered[str(next(taken[name]))].alias(name) for name in inputs])
     rows = df.where(df[quoted(found.name)].isNotNull())
     return rows.select(*[df[quoted(name)] for name in inputs])
 
 
-def _failed_by_place(df: DataFrame, error_column: str, inputs: Sequence[str]) -> DataFrame:
-    """Return the failed rows of ``df``, in which a name alone may not tell a column."""
-    places: dict[str, list[int]] = {}
-    for place, name in enumerate(df.columns):
-        places.setdefault(name, []).append(place)
-    numbered = df.toDF(*map(str, range(len(df.columns))))
-    rows = numbered.where(numbered[str(places[error_column][0])].isNotNull())
-    taken = {name: iter(found) for name, found in places.items()}
-    return rows.select(*[numbered[str(next(taken[name]))].alias(name) for name in inputs])
+def _are_names_twice(columns: Sequence[str]) -> bool:
+    return len({name.lower() for name in columns}) < len(columns)
+
+
+def _numbered(df: DataFrame) -> DataFrame:
+    """Return the columns under their numbers, for a frame in which a name may not tell one."""
+    return df.toDF(*map(str, range(len(df.columns))))
 
 
 @answers_unknown
@@ -72,20 +76,29 @@ def succeeded(df: DataFrame, *, column: str | None = None) -> DataFrame:
 
     The same holds as for :func:`failed`, which has the other rows.
     """
-    name = quoted(_error_column(df, column).name)
+    place, field = _error_column(df, column)
+    if _are_names_twice(df.columns):
+        numbered = _numbered(df)
+        rows = numbered.where(numbered[str(place)].isNull())
+        others = [(at, name) for at, name in enumerate(df.columns) if at != place]
+        return rows.select(*[numbered[str(at)].alias(name) for at, name in others])
+    name = quoted(field.name)
     return df.where(df[name].isNull()).drop(df[name])
 
 
-def _error_column(df: DataFrame, column: str | None) -> StructField:
+def _error_column(df: DataFrame, column: str | None) -> tuple[int, StructField]:
+    """Return the error column and its place."""
     from .._arrow.schema import INPUTS
 
     check_frame(df)
-    known = [field for field in df.schema.fields if INPUTS in (field.metadata or {})]
-    found = [field for field in known if column in (None, field.name)]
+    known = [
+        (at, field) for at, field in enumerate(df.schema.fields) if INPUTS in (field.metadata or {})
+    ]
+    found = [(at, field) for at, field in known if column in (None, field.name)]
     if not found:
         named = "" if column is None else f" {shown(column)}"
         raise error("NO_ERROR_COLUMN", named=named, columns=", ".join(df.columns))
     if len(found) > 1:
-        names = ", ".join(shown(field.name) for field in found)
-        raise error("SEVERAL_ERROR_COLUMNS", columns=names, first=found[0].name)
+        names = ", ".join(shown(field.name) for _, field in found)
+        raise error("SEVERAL_ERROR_COLUMNS", columns=names, first=found[0][1].name)
     return found[0]

@@ -150,7 +150,7 @@ class KeyedRuntime:
                         append(answer)
                         count += 1
                 elif kind is GeneratorType or (
-                    kind is not dict and (kind is list or hasattr(answer, "__next__"))
+                    kind is not dict and (issubclass(kind, list) or hasattr(answer, "__next__"))
                 ):
                     extend(answer)
                     count = len(collected)

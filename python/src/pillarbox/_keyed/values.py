@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.sql import types as t
 
-from .._arrow.converters import converter, same, unless_none
+from .._arrow.converters import converter, object_of_parts, same, unless_none
 from .._arrow.fields import Getters, Place
 from .._arrow.row_class import row_class
 from .local_times import distinct, local_time
@@ -82,9 +82,8 @@ def is_hashable(data_type: t.DataType) -> bool:
     """Return True if values of the type can be keys: they contain no maps, arrays, opaque types."""
     if isinstance(data_type, t.StructType):
         return all(is_hashable(field.dataType) for field in data_type.fields)
-    return not isinstance(
-        data_type, (t.ArrayType, t.MapType, t.UserDefinedType, t.VariantType, t.NullType)
-    )
+    opaque = isinstance(data_type, t.UserDefinedType) or object_of_parts(data_type) is not None
+    return not opaque and not isinstance(data_type, (t.ArrayType, t.MapType, t.NullType))
 
 
 def _accept(data_type: t.DataType, place: Place) -> Function:
@@ -179,7 +178,7 @@ def _canonical(data_type: t.DataType) -> Function | None:
     if isinstance(data_type, t.UserDefinedType):
         inner = _canonical(data_type.sqlType()) or same
         return lambda value: data_type.deserialize(inner(value))
-    return None
+    return object_of_parts(data_type)
 
 
 def _canonical_key(data_type: t.DataType) -> Function:
