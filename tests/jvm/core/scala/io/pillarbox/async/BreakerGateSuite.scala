@@ -122,6 +122,23 @@ class BreakerGateSuite extends AnyFunSuite {
     assert(world.underWay.isEmpty && slots.inUse == 0 && world.breaker.inUse == 0)
   }
 
+  test("another one tries in the place of one that was let go and did not begin") {
+    val world = new World(1)
+    world.ask(1)
+    world.end(busy)
+    world.clock.run(30000)
+    final class Trial extends CallWaiter {
+      @volatile override var permit: Permit = _
+      override def estimate(limit: Int): Double = Double.NaN
+      override def run(): Unit = ()
+    }
+    val gate = CallGate.all(world.breaker)
+    val (first, second) = (new Trial, new Trial)
+    assert(gate.tryAcquire(first) && !gate.tryNow(second))
+    first.permit.unused()
+    assert(gate.tryNow(second) && world.breaker.inUse == 1)
+  }
+
   test("a call of many rows that fails counts once, whatever its rows' errors") {
     val world = new World(2)
     def fails(errors: Throwable*): Unit = {

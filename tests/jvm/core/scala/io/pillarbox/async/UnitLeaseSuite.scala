@@ -232,4 +232,16 @@ class UnitLeaseSuite extends AnyFunSuite {
     val known = LeaseReport(9, 0, 0, 0, isWaiting = true, 0, -1L, 0L, AmountUse(90, missing = 1000))
     assert(another.report("a", known, 0).amount.amount >= 90)
   }
+
+  test("what calls use is learned from processes that report seldom, as many do") {
+    val ledger = new LeaseLedger(LeaseTerms(0, most = 100, intervalNanos = TimeUnit.SECONDS.toNanos(1)))
+    val fiveSeconds = TimeUnit.SECONDS.toNanos(5)
+    def report(number: Long, reports: Long) = {
+      val use = AmountUse(Double.NaN, reported = 10.0 * reports, reports = reports)
+      val made = LeaseReport(number, number - 1, 0, 0, isWaiting = true, 0, -1L, 0L, use)
+      ledger.report("a", made, (number - 1) * fiveSeconds, leastNanos = fiveSeconds)
+    }
+    assert(report(1, 0).amount.mean.isNaN)
+    assert(report(2, 1).amount.mean == 10)
+  }
 }

@@ -4,7 +4,7 @@ import java.io.{FileNotFoundException, IOException, InterruptedIOException}
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.{Files, Path}
 import java.util.concurrent.atomic.AtomicInteger
-import java.util.concurrent.{CyclicBarrier, TimeUnit}
+import java.util.concurrent.{CountDownLatch, CyclicBarrier, ForkJoinPool, TimeUnit}
 
 import scala.collection.mutable
 import scala.util.Using
@@ -576,6 +576,84 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
     eventually(assert(found(second, 1).contains("one")))
   }
 
+  test("a task learns of it while functions of the user hold the threads of the common pool") {
+    val free = new CountDownLatch(1)
+    (1 to ForkJoinPool.getCommonPoolParallelism).foreach(_ => ForkJoinPool.commonPool.execute(() => free.await()))
+    try {
+      val f = new Fixture(memory())
+      val (first, second) = (f.hold(f.process()), f.hold(f.process()))
+      put(first, 1, "one")
+      f.nanos += TimeUnit.SECONDS.toNanos(2)
+      assert(found(second, 1).isEmpty)
+      eventually(assert(found(second, 1).contains("one")))
+    } finally free.countDown()
+  }
+
+  test("of tasks that come at once, those that wait for another's look at the folder need none") {
+    val (files, free, lists) = (memory(), new CountDownLatch(1), new AtomicInteger)
+    val f = new Fixture(new DelegatingJournalFiles(files) {
+      override def list(): Seq[JournalFile] = {
+        lists.incrementAndGet()
+        free.await()
+        super.list()
+      }
+    })
+    val process = f.process()
+    val tasks = (1 to 8).map(_ => new Thread(() => f.hold(process): Unit))
+    tasks.foreach(_.start())
+    try eventually(assert(tasks.count(_.getState == Thread.State.BLOCKED) == 7))
+    finally free.countDown()
+    tasks.foreach(_.join())
+    assert(lists.get == 2)
+  }
+
+  test("segments that are gone take no room") {
+    val files = memory()
+    val f = new Fixture(files)
+    put(f.hold(f.process()), 1, "one")
+    val (name, bytes) = files.contents.head
+    val journal =
+      new Journal(files, JournalLimits(), new RecordAge(0L, () => f.now), () => f.nanos, () => Path.of("none"))
+    (1 to 50).foreach { n =>
+      files.put(s"$n.calls", bytes)
+      journal.refresh()
+      files.delete(name)
+      files.delete(s"${n - 1}.calls")
+      journal.refresh()
+      assert(journal.segmentCount == 1 && journal.nameOf(journal.find(key(1))) == s"$n.calls")
+    }
+    files.delete("50.calls")
+    journal.refresh()
+    assert(journal.segmentCount == 0 && journal.find(key(1)) == null)
+  }
+
+  test("a file that can't be closed leaves no journal held, and one of another format no file open") {
+    var (fails, open) = (false, 0)
+    val files = memory()
+    val f = new Fixture(new DelegatingJournalFiles(files) {
+      override def open(name: String): JournalInput = {
+        val in = super.open(name)
+        open += 1
+        new JournalInput {
+          override def read(position: Long, into: Array[Byte], offset: Int, length: Int): Int =
+            in.read(position, into, offset, length)
+          override def close(): Unit = if (fails) throw new IOException("stale") else open -= 1
+        }
+      }
+    })
+    val process = f.process()
+    put(f.hold(f.process()), 1, "one")
+    val held = f.hold(process)
+    assert(found(held, 1).contains("one"))
+    fails = true
+    assert(intercept[IOException](held.close()).getMessage == "stale" && process.heldCount == 0)
+    fails = false
+    open = 0
+    files.put("a.calls", SegmentFormat.Magic ++ Array[Byte](0, 0, 0, 2))
+    intercept[IOException](stored(f).read("a.calls"))
+    assert(open == 0)
+  }
+
   test("a folder that took long to be read is looked at again about a second later") {
     val files = memory()
     val f = new Fixture(files)
@@ -819,6 +897,18 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
       assert(found(f.hold(first), 3000).contains("of another"))
       val blocked = new Fixture(new LocalJournalFiles(Files.createFile(folder.resolve("file"))))
       intercept[IOException](blocked.hold(blocked.process()))
+    }
+  }
+
+  test("the local file system: what is there and can't be opened is no file that is gone") {
+    withFolder { folder =>
+      val files = new LocalJournalFiles(folder)
+      // A directory, since root may open all files.
+      Files.createDirectory(folder.resolve("a.calls"))
+      Seq[() => AutoCloseable](() => files.open("a.calls"), () => files.create("a.calls")).foreach { opened =>
+        assert(!intercept[IOException](opened()).isInstanceOf[FileNotFoundException])
+      }
+      intercept[FileNotFoundException](files.open("b.calls"))
     }
   }
 

@@ -103,8 +103,8 @@ private[pillarbox] object CallGate {
   def ofUnits(gates: Seq[(CallGate, Int)], ofValue: CallGate => Boolean = _ => false): CallGate =
     gates.filterNot(_._1 eq Unlimited) match {
       case Seq() => Unlimited
-      // A permit of a value may go back unused, which a gate of a rate can take from a claim alone.
-      case Seq((gate, Calls)) if !ofValue(gate) => gate
+      // A permit may go back unused: a rate of a value, and a breaker, take it back from a claim alone.
+      case Seq((gate, Calls)) if !ofValue(gate) && !gate.isInstanceOf[BreakerGate] => gate
       case several =>
         new CompositeGate(
           several.map(_._1).toArray,

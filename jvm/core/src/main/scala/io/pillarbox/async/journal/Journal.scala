@@ -3,7 +3,7 @@ package io.pillarbox.async.journal
 import java.io.{FileNotFoundException, IOException}
 import java.nio.file.Path
 import java.util.concurrent.atomic.AtomicBoolean
-import java.util.concurrent.{Callable, ExecutionException, Executors, ForkJoinPool, TimeUnit}
+import java.util.concurrent.{Callable, ExecutionException, Executors, TimeUnit}
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
@@ -32,23 +32,42 @@ private[journal] final class Journal(
   private val index = new JournalIndex(age, scratch)
   private val segments = mutable.ArrayBuffer.empty[Segment]
   private val byName = mutable.HashMap.empty[String, Segment]
+
+  /** Stands in `segments` for all that are gone. */
+  private val gone: Segment = new Segment(null, -1, isOwn = false)
   val writer: SegmentWriter = new SegmentWriter(
     files,
     limits,
     age,
-    name => addSegment(new Segment(name, isOwn = true)),
+    name => addSegment(name, isOwn = true).number,
     (key, timeMs, segment, offset) => index.put(key, timeMs, segment, offset, isNewest = true)
   )
   private val refreshing = new Object
   private val isAsked = new AtomicBoolean
   private var wasRead = false
+
+  /** The numbers of the refresh that began last, and of the last one that was done. */
+  @volatile private var begun = 0L
+  private var done = 0L
   @volatile private var nextRefresh = nanoTime()
 
   def size: Long = index.size
 
-  /** Reads the records that others have written since the last time. */
+  /**
+   * Reads the records that others have written since the last time. One that has waited for another thread's,
+   * which began after it was asked for, has no need of its own.
+   */
   @throws[IOException]
-  def refresh(): Unit = refreshing.synchronized {
+  def refresh(): Unit = {
+    val asked = begun
+    refreshing.synchronized(if (done <= asked) {
+      begun += 1
+      refreshNow()
+      done = begun
+    })
+  }
+
+  private def refreshNow(): Unit = {
     val start = nanoTime()
     var round = 1
     while (!readNew() && round < MostRounds) round += 1
@@ -61,7 +80,7 @@ private[journal] final class Journal(
 
   /** Refreshes on another thread, if that was not done lately. Never blocks. */
   def refreshSoon(): Unit = if (nanoTime() - nextRefresh >= 0 && isAsked.compareAndSet(false, true))
-    ForkJoinPool.commonPool.execute { () =>
+    JournalThreads.execute { () =>
       try refresh()
       catch { case NonFatal(e) => log.warn("What others write to a journal can't be read for now", e) }
       finally isAsked.set(false)
@@ -85,7 +104,13 @@ private[journal] final class Journal(
     val isWhole = areThere.forall(identity)
     if (isWhole) {
       val there = found.iterator.map(_.name).toSet
-      segments.synchronized(segments.foreach(segment => segment.see(there(segment.name))))
+      segments.synchronized {
+        byName.values.foreach(segment => segment.see(there(segment.name)))
+        byName.filterInPlace { (_, segment) =>
+          if (segment.isGone) segments(segment.number) = gone
+          !segment.isGone
+        }: Unit
+      }
     }
     isWhole
   }
@@ -104,19 +129,14 @@ private[journal] final class Journal(
     catch { case NonFatal(e) => log.debug("Could not delete the old segment {} of a journal", file.name, e) }
 
   private def segmentOf(name: String): Segment = segments.synchronized {
-    byName.getOrElse(
-      name, {
-        val segment = new Segment(name, isOwn = false)
-        segment.number = addSegment(segment)
-        segment
-      }
-    )
+    byName.getOrElse(name, addSegment(name, isOwn = false))
   }
 
-  private def addSegment(segment: Segment): Int = segments.synchronized {
+  private def addSegment(name: String, isOwn: Boolean): Segment = segments.synchronized {
+    val segment = new Segment(name, segments.size, isOwn)
     segments += segment
-    byName(segment.name) = segment
-    segments.size - 1
+    byName(name) = segment
+    segment
   }
 
   /**
@@ -172,13 +192,16 @@ private[journal] final class Journal(
     try writer.close()
     finally index.close()
 
+  /** The number of segments that are known to be in the folder. */
+  private[journal] def segmentCount: Int = segments.synchronized(byName.size)
+
+  /** Returns the name of the record's segment; null if that is gone. */
   def nameOf(place: RecordPlace): String = segmentOf(place).name
 
   private def segmentOf(place: RecordPlace) = segments.synchronized(segments(place.segment))
 
   /** `readTo`: where the last whole record that was read ends. */
-  private final class Segment(val name: String, val isOwn: Boolean) {
-    var number = 0
+  private final class Segment(val name: String, val number: Int, val isOwn: Boolean) {
     var readTo = 0L
 
     private var wasSeen = false

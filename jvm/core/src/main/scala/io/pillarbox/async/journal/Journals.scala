@@ -2,7 +2,7 @@ package io.pillarbox.async.journal
 
 import java.io.IOException
 import java.nio.file.{Path, Paths}
-import java.util.concurrent.{CompletableFuture, TimeUnit}
+import java.util.concurrent.TimeUnit
 
 import scala.collection.mutable
 import scala.util.control.NonFatal
@@ -93,8 +93,7 @@ private[pillarbox] object Journals {
 
   private val TemporaryFolder = () => Paths.get(System.getProperty("java.io.tmpdir"))
 
-  private val OnTimer: (Long, Runnable) => Unit = (nanos, body) =>
-    CompletableFuture.delayedExecutor(nanos, TimeUnit.NANOSECONDS).execute(body)
+  private val OnTimer: (Long, Runnable) => Unit = (nanos, body) => JournalThreads.after(nanos, body)
 
   private final class Shared(val journal: Journal) {
     var holders = 0
@@ -118,7 +117,7 @@ private[pillarbox] final class HeldJournal private[journal] (
 
   /**
    * The payload of the key's record, or null if there is none that counts. A record that another process has
-   * written lately is found about a second later.
+   * written lately is found later: after a second, or a hundred times what it takes to look at the folder.
    */
   @throws[IOException]
   def find(key: CallKey): Array[Byte] = {
@@ -152,20 +151,24 @@ private[pillarbox] final class HeldJournal private[journal] (
     }
   }
 
-  private def payloadAt(place: RecordPlace, key: CallKey): Array[Byte] =
-    reader.payload(journal.nameOf(place), place.offset, key)
+  private def payloadAt(place: RecordPlace, key: CallKey): Array[Byte] = {
+    val name = journal.nameOf(place)
+    if (name == null) null else reader.payload(name, place.offset, key)
+  }
 
   /**
    * Looks for a record that isn't where it was: its segment may have another name, or a copy. If the segment is
    * there the record is damaged.
    */
-  private def findMoved(key: CallKey, old: RecordPlace): Array[Byte] =
-    if (journal.files.exists(journal.nameOf(old))) null
+  private def findMoved(key: CallKey, old: RecordPlace): Array[Byte] = {
+    val name = journal.nameOf(old)
+    if (name != null && journal.files.exists(name)) null
     else {
       journal.refresh()
       val place = journal.find(key)
       if (place == null || place == old) null else payloadAt(place, key)
     }
+  }
 
   /** Makes sure that records can be written, or throws. */
   @throws[IOException]
@@ -202,8 +205,9 @@ private[pillarbox] final class HeldJournal private[journal] (
   @throws[IOException]
   override def close(): Unit = if (isHeld) {
     isHeld = false
-    reader.close()
-    try settle()
-    finally release()
+    try reader.close()
+    finally
+      try settle()
+      finally release()
   }
 }

@@ -1,6 +1,6 @@
 package io.pillarbox.async.journal
 
-import java.io.{File, FileNotFoundException, FileOutputStream, RandomAccessFile}
+import java.io._
 import java.nio.file.StandardCopyOption.ATOMIC_MOVE
 import java.nio.file.{Files, NoSuchFileException, NotDirectoryException, Path}
 
@@ -19,7 +19,10 @@ private[pillarbox] final class LocalJournalFiles(folder: Path) extends JournalFi
       val files = Files.list(folder)
       try files.iterator.asScala.flatMap(fileOf).toList
       finally files.close()
-    } catch { case _: NoSuchFileException => Nil }
+    } catch {
+      case _: NoSuchFileException => Nil
+      case broken: UncheckedIOException => throw broken.getCause
+    }
 
   private def fileOf(path: Path): Option[JournalFile] = {
     val file: File = path.toFile
@@ -27,7 +30,9 @@ private[pillarbox] final class LocalJournalFiles(folder: Path) extends JournalFi
   }
 
   override def open(name: String): JournalInput = new JournalInput {
-    private val file = new RandomAccessFile(folder.resolve(name).toFile, "r")
+    private val file =
+      try new RandomAccessFile(folder.resolve(name).toFile, "r")
+      catch { case refused: FileNotFoundException if exists(name) => throw notOpened(refused) }
 
     override def read(position: Long, into: Array[Byte], offset: Int, length: Int): Int = {
       file.seek(position)
@@ -41,7 +46,9 @@ private[pillarbox] final class LocalJournalFiles(folder: Path) extends JournalFi
     if (!Files.isDirectory(folder)) Files.createDirectories(folder): Unit
     if (!Files.isDirectory(folder)) throw new NotDirectoryException(folder.toString)
     new JournalOutput {
-      private val file = new FileOutputStream(folder.resolve(name).toFile)
+      private val file =
+        try new FileOutputStream(folder.resolve(name).toFile)
+        catch { case refused: FileNotFoundException => throw notOpened(refused) }
 
       override def write(bytes: Array[Byte], offset: Int, length: Int): Unit =
         file.write(bytes, offset, length)
@@ -53,6 +60,9 @@ private[pillarbox] final class LocalJournalFiles(folder: Path) extends JournalFi
       override def close(): Unit = file.close()
     }
   }
+
+  /** Java has one exception for all files that can't be opened: it says that they are not there. */
+  private def notOpened(refused: FileNotFoundException) = new IOException(refused.getMessage, refused)
 
   override def exists(name: String): Boolean = folder.resolve(name).toFile.exists
 

@@ -2,7 +2,7 @@ package io.pillarbox.async.journal
 
 import java.io.{FileNotFoundException, IOException, InterruptedIOException}
 import java.nio.channels.ClosedByInterruptException
-import java.util.concurrent.{CompletableFuture, ConcurrentHashMap, TimeUnit}
+import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 
 import scala.collection.mutable
 import scala.util.control.NonFatal
@@ -129,13 +129,14 @@ private[journal] final class SegmentWriter(
 
   private def rollLater(segment: Segment): Unit = if (!segment.willRoll) {
     segment.willRoll = true
-    CompletableFuture
-      .delayedExecutor(limits.flushIntervalMs, TimeUnit.MILLISECONDS)
-      .execute { () =>
+    JournalThreads.after(
+      TimeUnit.MILLISECONDS.toNanos(limits.flushIntervalMs),
+      { () =>
         // The tasks that have written to it learn of a failure when they settle.
         try synchronized(if (current eq segment) roll())
         catch { case NonFatal(e) => log.warn("Could not close segment {} of a journal", segment.name, e) }
       }
+    )
   }
 
   /** Closes the segment, whose records outlive the process then. */

@@ -63,7 +63,15 @@ private[pillarbox] final class StoredAnswers(files: JournalFiles, timeMs: () => 
    * @throws java.io.FileNotFoundException if it is gone, or has another name since
    */
   @throws[IOException]
-  def read(segment: String): SegmentAnswers = new SegmentAnswers(files.open(segment), segment)
+  def read(segment: String): SegmentAnswers = {
+    val in = files.open(segment)
+    try new SegmentAnswers(in, segment)
+    catch {
+      case e: Throwable =>
+        in.close()
+        throw e
+    }
+  }
 
   /**
    * Returns the descriptions of the operators with answers in a segment.

@@ -28,7 +28,6 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
       terms.tokenNanos,
       window.creditNanos
     )
-  private val keptNanos = 2 * window.holdNanos
   private var reported = 0.0
   private var reports = 0L
   private var served = 0L
@@ -41,9 +40,7 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
 
   /** Takes a report; the lender has made sure that none is taken twice, or out of order. */
   def hear(process: String, report: LeaseReport, now: Long): Unit = {
-    accounts.filterInPlace((_, account) =>
-      now - account.heardNanos < (if (account.hasLeft) math.min(LeftNanos, keptNanos) else keptNanos)
-    ): Unit
+    accounts.filterInPlace((_, account) => now - account.heardNanos < account.keptNanos): Unit
     val known = if (report.number > 1) report.use else AmountUse.NoRate
     val account = accounts.getOrElseUpdate(process, new Account(known))
     account.hear(report, now)
@@ -57,6 +54,7 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
   def grant(process: String, reportNanos: Long, isPaused: Boolean, now: Long): AmountGrant = {
     val life = math.max(terms.tokenNanos, 2 * reportNanos)
     val account = accounts(process)
+    account.nextReportNanos = reportNanos
     val amount = if (isPaused || !account.isWaiting) 0.0 else partOf(account, life, now)
     val slot = if (amount > 0) lend(account, amount, now + life, now) else 0L
     AmountGrant(amount, slot, life, mean)
@@ -102,12 +100,22 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
     var hasLeft = false
     var first = 1.0
 
+    /** The time after its last report within which the next one comes. */
+    var nextReportNanos = 0L
+
     /** The number of its last grant among all. */
     var served = 0L
     private val returned = mutable.HashMap.from(known.returned)
     private var missing = known.missing
     private var ownReported = known.reported
     private var ownReports = known.reports
+
+    /** It is kept until what it was lent counts no more, and while it may report again. */
+    def keptNanos: Long = {
+      val counts = 2 * window.holdNanos
+      if (hasLeft) math.min(LeftNanos, counts)
+      else math.max(counts, LeaseTerms.leaseNanosOf(nextReportNanos))
+    }
 
     def hear(report: LeaseReport, now: Long): Unit = {
       heardNanos = now

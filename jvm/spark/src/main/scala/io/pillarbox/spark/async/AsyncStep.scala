@@ -35,15 +35,17 @@ private[async] final class AsyncStep(
   private val timers = new SystemProcessingTimeService(executor)
   val calls: TaskCalls =
     AsyncStep.callsOf(task, context, error => action.processor.reportThrowable(named(error)))
-  val operator = new AsyncWaitOperator(
-    calls.function,
-    task.options(calls.held, calls.answers, calls.tickets, calls.budget, failed),
-    executor,
-    timers,
-    output,
-    metrics,
-    firstElementId
-  )
+  val operator: AsyncWaitOperator[InternalRow, InternalRow] = orClosed {
+    new AsyncWaitOperator(
+      calls.function,
+      task.options(calls.held, calls.answers, calls.tickets, calls.budget, failed),
+      executor,
+      timers,
+      output,
+      metrics,
+      firstElementId
+    )
+  }
 
   private val budget = calls.budget.filter(_ => task.spec.budget.exists(_.raises))
   private var onSettled: Runnable = () => ()
@@ -59,6 +61,16 @@ private[async] final class AsyncStep(
   calls.connect(operator)
   operator.onCapacityAvailable(onRoom)
   private val shown = TaskMetrics.show(task.spec.name, metrics)
+
+  /** Closes what is held if the operator can't be made, as then nobody closes this. */
+  private def orClosed[A](made: => A): A =
+    try made
+    catch {
+      case e: Throwable =>
+        try calls.close()
+        finally timers.close()
+        throw e
+    }
 
   /**
    * Opens the function, and from now on looks for calls that take long, and runs `eachSecond`, each second
