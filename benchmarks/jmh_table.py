@@ -61,7 +61,7 @@ def verdict(ratio: float, case: str, aims: dict[str, float]) -> str:
     aim = next((aim for name, aim in reversed(aims.items()) if name in case), None)
     if aim is None:
         return ""
-    return f"{aim} met" if ratio <= aim else f"{aim} missed by {ratio - aim:.2f}"
+    return report.aim_of(ratio, aim)
 
 
 def versus_table(

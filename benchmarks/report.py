@@ -54,6 +54,12 @@ def origin() -> str:
     )
 
 
+def aim_of(found: float, aim: float, at_least: bool = False, unit: str = "") -> str:
+    """An aim, at most or at least so much, and by how much it is missed."""
+    missed = aim - found if at_least else found - aim
+    return f"{aim:g}{unit} " + ("met" if missed <= 0 else f"missed by {missed:.2f}{unit}")
+
+
 def page(title: str, question: str, parts: list[str], conditions: str, command: str) -> str:
     """A page of results: what it answers, its tables and drawings, how they were measured, and how
     and when they were made."""

@@ -192,10 +192,25 @@ def document(results: list[Result], memories: list[Memory], options: argparse.Na
     return report.page(
         "Keyed streams with 200 partitions",
         "What does a task with a few rows cost, where Spark's default makes 200 of a micro-batch?",
-        [table, "## Memory and open files", memory_table(memories)],
+        [table, aims(results, tasks), "## Memory and open files", memory_table(memories)],
         conditions,
         "python -m benchmarks.keyed.partitions --output docs/benchmarks",
     )
+
+
+def aims(results: list[Result], tasks: int) -> str:
+    """Scan beside a stage without state, and Python functions beside scan."""
+    cpu = {result.who: statistics.median(result.cpu) for result in results}
+    scan, lines = contestants.SCAN, ["| what | found | aim |", "|---|--:|--:|"]
+    if {scan, STATELESS} <= cpu.keys():
+        more = (cpu[scan] - cpu[STATELESS]) / tasks * 1_000
+        verdict = report.aim_of(more, 3, unit=" ms")
+        lines.append(f"| {scan}: more than without state, a task | {more:.1f} ms | {verdict} |")
+    for who in OURS[1:]:
+        if {scan, who} <= cpu.keys():
+            ratio = cpu[who] / cpu[scan]
+            lines.append(f"| {who}: CPU of {scan}'s | {ratio:.2f} | {report.aim_of(ratio, 1.3)} |")
+    return "\n".join(lines)
 
 
 def memory_table(memories: list[Memory]) -> str:

@@ -207,13 +207,12 @@ def aims(results: list[Result]) -> str:
             low, high = min(mine.speeds) / max(other.speeds), max(mine.speeds) / min(other.speeds)
             ratio = mine.median / other.median
             lines.append(f"| {group}: {ours} | {theirs} | {ratio:.2f} | {low:.2f} - {high:.2f} "
-                         f"| {least} {'met' if ratio >= least else 'missed'} |")  # fmt: skip
+                         f"| {report.aim_of(ratio, least, at_least=True)} |")  # fmt: skip
     plain, ttl = found.get((COUNT, contestants.ROW)), found.get((TTL, contestants.ROW))
     if plain and ttl:
         ratio = plain.median / ttl.median
-        verdict = "met" if ratio <= 1.2 else "missed"
         lines.append(f"| {contestants.ROW}: time with TTL | without | {ratio:.2f} | | "
-                     f"at most 1.2 {verdict} |")  # fmt: skip
+                     f"at most {report.aim_of(ratio, 1.2)} |")  # fmt: skip
     return "\n".join(lines)
 
 

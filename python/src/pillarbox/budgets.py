@@ -93,7 +93,7 @@ def _check_usage(value: object) -> None:
     assert isinstance(value, Mapping)
     as_units(list(value), "budget.max_usage")
     for most in value.values():
-        fits = is_number(most, int, float, Decimal) and is_amount(most) and float(most) > 0  # type: ignore[arg-type]
+        fits = is_number(most, int, float, Decimal) and is_amount(most) and float(most) > 0
         check(fits, "budget.max_usage", expected, value, example)
 
 

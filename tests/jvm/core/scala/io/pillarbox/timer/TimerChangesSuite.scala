@@ -3,7 +3,9 @@ package io.pillarbox.timer
 import java.nio.file.Path
 
 import io.pillarbox.api.{InputView, ScalaSerializers, TimeDomain}
+import io.pillarbox.queue.RocksDBOrderedByteStore
 import io.pillarbox.state.Namespace
+import io.pillarbox.state.rocksdb.cache.CacheBudget
 import io.pillarbox.state.rocksdb.store.{RocksDBConfig, RocksDBStore}
 import io.pillarbox.testing.TestDisk
 import org.scalatest.BeforeAndAfterAll
@@ -48,7 +50,7 @@ class TimerChangesSuite extends AnyFunSuite with BeforeAndAfterAll {
 
   test("changes that are too many for memory go to the disk, each is there once, as it was last") {
     val timerType = new TimerType(TimeDomain.EVENT_TIME, ScalaSerializers.long, 128)
-    val changes = new StoredTimerChanges(timerType, databases.head, "changes", limitBytes = 10000)
+    val changes = new StoredTimerChanges(timerType, databases.head, "changes", 10000, CacheBudget.None)
     def add(time: Long, isAdded: Boolean): Unit =
       changes.add(timerType.newTimer(time % 7, Namespace.Void, time), isAdded)
     try
@@ -63,6 +65,31 @@ class TimerChangesSuite extends AnyFunSuite with BeforeAndAfterAll {
         assert(!changes.isSpilled && changes.used == 0 && timesOf(changes, timerType).isEmpty)
       }
     finally changes.close()
+  }
+
+  test("what many partitions have beyond a little is theirs together, and goes back after a commit") {
+    val (budget, timerType) =
+      (new CacheBudget(1 << 20), new TimerType(TimeDomain.EVENT_TIME, ScalaSerializers.long, 128))
+    val database = new RocksDBStore(RocksDBConfig(root.resolve("shared"), memoryLimit = 32L << 20))
+    val parts = (1 to 8).map(n => new StoredTimerChanges(timerType, database, s"part $n", 4 << 20, budget))
+    (0L until 20000L).foreach { time =>
+      parts.foreach(_.add(timerType.newTimer(time % 7, Namespace.Void, time), isAdded = true))
+    }
+    assert(parts.map(_.used).sum < (1 << 20) + 8 * (65 << 10) && parts.exists(_.isSpilled))
+    parts.foreach { part =>
+      assert(timesOf(part, timerType).size == 20000)
+      part.clear()
+    }
+    assert(budget.used == 0)
+    val store =
+      new RocksDBOrderedByteStore(database, database.columnFamily("timers"), shared = budget)
+    (0 until 20000).foreach(n => store.put(Array.tabulate(8)(at => (n >> at).toByte) ++ n.toString.getBytes))
+    assert(budget.used > 0)
+    store.flush()
+    assert(budget.used == 0)
+    (0 until 20000).foreach(n => store.put(n.toString.getBytes))
+    database.close()
+    assert(budget.used == 0)
   }
 
   private def timesOf(changes: TimerChanges[Long], timerType: TimerType[Long]): Seq[(Long, Boolean)] = {

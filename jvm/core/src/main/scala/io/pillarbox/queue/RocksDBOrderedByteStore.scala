@@ -1,5 +1,6 @@
 package io.pillarbox.queue
 
+import io.pillarbox.state.rocksdb.cache.CacheBudget
 import io.pillarbox.state.rocksdb.entries.BlindEntries
 import io.pillarbox.state.rocksdb.store.RocksDBStore
 import org.rocksdb.ColumnFamilyHandle
@@ -15,6 +16,7 @@ import org.rocksdb.ColumnFamilyHandle
  * @param limitBytes the bytes that may wait, about
  * @param keyGroupWidth the bytes (1 or 2) of a key's group, see [[OrderPreserving.keyGroupWidth]]; matters
  *   for speed only
+ * @param shared the budget for the memory that it takes beyond a little
  * @param isMine false for keys that are left out, as those of another database; null if there are none
  */
 private[pillarbox] final class RocksDBOrderedByteStore(
@@ -22,9 +24,10 @@ private[pillarbox] final class RocksDBOrderedByteStore(
     family: ColumnFamilyHandle,
     limitBytes: Int = RocksDBOrderedByteStore.DefaultLimitBytes,
     keyGroupWidth: Int = 1,
-    isMine: Array[Byte] => Boolean = null
+    isMine: Array[Byte] => Boolean = null,
+    shared: CacheBudget = CacheBudget.None
 ) extends OrderedByteStore {
-  private val entries = BlindEntries.inFamily(database, family, limitBytes, keyGroupWidth)
+  private val entries = BlindEntries.inFamily(database, family, limitBytes, keyGroupWidth, shared)
 
   override def put(key: Array[Byte]): Unit = entries.set(key, key.length, isThere = true)
 

@@ -3,6 +3,7 @@ package io.pillarbox.timer
 import java.util.HashMap
 
 import io.pillarbox.api.OutputView
+import io.pillarbox.state.rocksdb.cache.CacheBudget
 import io.pillarbox.state.rocksdb.entries.BlindEntries
 import io.pillarbox.state.rocksdb.store.RocksDBStore
 
@@ -56,14 +57,17 @@ private[timer] final class HeapTimerChanges[K](timerType: TimerType[K]) extends 
 /**
  * Keeps changes in the directory of a database as soon as they don't fit into `limitBytes`, so that the
  * memory for a commit is bounded however many change. Close it before the database.
+ *
+ * @param shared the budget for the memory that it takes beyond a little
  */
 private[timer] final class StoredTimerChanges[K](
     timerType: TimerType[K],
     database: RocksDBStore,
     name: String,
-    limitBytes: Int
+    limitBytes: Int,
+    shared: CacheBudget
 ) extends TimerChanges[K](timerType) {
-  private val entries = BlindEntries.asChanges(database, limitBytes, name)
+  private val entries = BlindEntries.asChanges(database, limitBytes, name, shared)
 
   override def add(timer: Timer[K], isAdded: Boolean): Unit = {
     val bytes = bytesOf(timer)

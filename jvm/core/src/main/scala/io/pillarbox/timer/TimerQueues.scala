@@ -2,6 +2,7 @@ package io.pillarbox.timer
 
 import io.pillarbox.api.{InputView, TimeDomain}
 import io.pillarbox.queue._
+import io.pillarbox.state.rocksdb.cache.CacheBudget
 import io.pillarbox.state.rocksdb.store.RocksDBStore
 import io.pillarbox.state.{KeyGroupRange, KeyPart}
 
@@ -36,6 +37,7 @@ private[pillarbox] object TimerQueues {
    * @param cacheCapacity the number of timers that a key group keeps in memory
    * @param writeBytes the bytes of writes that may wait for the database, for each kind
    * @param changeBytes the bytes of changes that may wait for a commit in memory, for each kind
+   * @param shared the budget for what these take beyond 64 KiB each
    * @param part the keys whose timers are in the queue; others that are in the database are deleted from it.
    *   None for all
    */
@@ -44,6 +46,7 @@ private[pillarbox] object TimerQueues {
       cacheCapacity: Int = RocksDBCachingPriorityQueueSet.DefaultCacheCapacity,
       writeBytes: Int = RocksDBOrderedByteStore.DefaultLimitBytes,
       changeBytes: Int = StoredTimerChanges.DefaultLimitBytes,
+      shared: CacheBudget = CacheBudget.None,
       part: Option[KeyPart[_]] = None
   ): TimerQueues = {
     def storeOf(timers: TimerType[_]) = {
@@ -51,11 +54,11 @@ private[pillarbox] object TimerQueues {
       val width = OrderPreserving.keyGroupWidth(timers.maxKeyGroups)
       part.foreach(part => database.hidden.in(family, testOf(timers, width, part)(_.isMineInSweep), _ => 0))
       val isMine = part.map(testOf(timers, width, _)(_.isMine))
-      new RocksDBOrderedByteStore(database, family, writeBytes, width, isMine.orNull)
+      new RocksDBOrderedByteStore(database, family, writeBytes, width, isMine.orNull, shared)
     }
     new OverStores(storeOf, cacheCapacity) {
       override private[timer] def newChanges[K](timerType: TimerType[K]): TimerChanges[K] =
-        new StoredTimerChanges(timerType, database, nameOf(timerType.kind), changeBytes)
+        new StoredTimerChanges(timerType, database, nameOf(timerType.kind), changeBytes, shared)
     }
   }
 

@@ -578,7 +578,9 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
 
   test("a task learns of it while functions of the user hold the threads of the common pool") {
     val free = new CountDownLatch(1)
-    (1 to ForkJoinPool.getCommonPoolParallelism).foreach(_ => ForkJoinPool.commonPool.execute(() => free.await()))
+    (1 to ForkJoinPool.getCommonPoolParallelism).foreach(_ =>
+      ForkJoinPool.commonPool.execute(() => free.await())
+    )
     try {
       val f = new Fixture(memory())
       val (first, second) = (f.hold(f.process()), f.hold(f.process()))
@@ -613,31 +615,38 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
     put(f.hold(f.process()), 1, "one")
     val (name, bytes) = files.contents.head
     val journal =
-      new Journal(files, JournalLimits(), new RecordAge(0L, () => f.now), () => f.nanos, () => Path.of("none"))
+      new Journal(
+        files,
+        JournalLimits(),
+        new RecordAge(0L, () => f.now),
+        () => f.nanos,
+        () => Path.of("none")
+      )
+    journal.refresh()
     (1 to 50).foreach { n =>
       files.put(s"$n.calls", bytes)
       journal.refresh()
       files.delete(name)
       files.delete(s"${n - 1}.calls")
       journal.refresh()
-      assert(journal.segmentCount == 1 && journal.nameOf(journal.find(key(1))) == s"$n.calls")
+      assert(journal.segmentCount == 1 && journal.nameOf(journal.find(key(1).of(asked))) == s"$n.calls")
     }
     files.delete("50.calls")
     journal.refresh()
-    assert(journal.segmentCount == 0 && journal.find(key(1)) == null)
+    assert(journal.segmentCount == 0 && journal.find(key(1).of(asked)) == null)
   }
 
   test("a file that can't be closed leaves no journal held, and one of another format no file open") {
-    var (fails, open) = (false, 0)
+    var (fails, opened) = (false, 0)
     val files = memory()
     val f = new Fixture(new DelegatingJournalFiles(files) {
       override def open(name: String): JournalInput = {
         val in = super.open(name)
-        open += 1
+        opened += 1
         new JournalInput {
           override def read(position: Long, into: Array[Byte], offset: Int, length: Int): Int =
             in.read(position, into, offset, length)
-          override def close(): Unit = if (fails) throw new IOException("stale") else open -= 1
+          override def close(): Unit = if (fails) throw new IOException("stale") else opened -= 1
         }
       }
     })
@@ -648,10 +657,10 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
     fails = true
     assert(intercept[IOException](held.close()).getMessage == "stale" && process.heldCount == 0)
     fails = false
-    open = 0
+    opened = 0
     files.put("a.calls", SegmentFormat.Magic ++ Array[Byte](0, 0, 0, 2))
     intercept[IOException](stored(f).read("a.calls"))
-    assert(open == 0)
+    assert(opened == 0)
   }
 
   test("a folder that took long to be read is looked at again about a second later") {

@@ -29,7 +29,9 @@ class UntakenRowsSuite extends AnyFunSuite with KeyedFixture {
     (what, take) <- Seq[(String, DataFrame => DataFrame)](
       "an inner join with an empty table" -> (joined(_, "inner")),
       "a semi join with an empty table" -> (joined(_, "left_semi")),
-      "a function that takes none" -> mapped
+      "a function that takes none" -> mapped,
+      "a function that takes none of a coalesce" -> (df => mapped(df.coalesce(1))),
+      "a join of a coalesce with an empty table" -> (df => joined(df.coalesce(1), "inner"))
     )
     format <- Seq("1", "2")
   } test(s"$what leaves no keyed function behind; checkpoint format $format") {

@@ -35,6 +35,7 @@ private[journal] final class Journal(
 
   /** Stands in `segments` for all that are gone. */
   private val gone: Segment = new Segment(null, -1, isOwn = false)
+  gone.isGone = true
   val writer: SegmentWriter = new SegmentWriter(
     files,
     limits,

@@ -8,8 +8,8 @@ import org.apache.spark.sql.pillarbox.Spark41.{CheckpointFileManager, FileSystem
  * Spark's manager for file systems with `rename` alone. If `rename` refuses to replace a file (Hadoop's local
  * one; HDFS by its specification), Spark's manager silently keeps the old file; this one replaces it.
  *
- * Under checkpoint format 1 two attempts of a task write one name, and the later one must go on from what is
- * in the file. Only there the file is missing for a moment, between two renames.
+ * Notes and watermarks are written again under their name. The file is missing for a moment, between two
+ * renames.
  */
 private final class ReplacingFileManager(path: Path, conf: Configuration)
     extends FileSystemBasedCheckpointFileManager(path, conf) {

@@ -4,7 +4,7 @@ import java.util.Base64
 
 import io.pillarbox.spark.async.AsyncIOSpec
 import io.pillarbox.spark.base.FailureReport
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Cast, Expression, Literal, PythonUDF}
+import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.pillarbox.{RowExpressions, UserFunction}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{AnalysisException, SparkSession}
@@ -84,7 +84,7 @@ private[plan] object Estimates {
           expressions
             .failureOf(one, columns)
             .foreach(problem => throw failed(String.valueOf(problem.getMessage)))
-          Cast(unaliased(one), DoubleType)
+          Cast(takingNulls(unaliased(one)), DoubleType)
         case Seq(one) => throw refused(text, s"the type ${one.dataType.sql}")
         case several => throw refused(text, s"${several.size} columns")
       }
@@ -92,6 +92,14 @@ private[plan] object Estimates {
       case problem: RowExpressions.Refused => throw refused(problem.text, problem.what)
       case problem: AnalysisException => throw failed(problem.getSimpleMessage)
     }
+  }
+
+  /**
+   * Keeps the optimizer from ruling out nulls by the plan of one micro-batch, as rows may wait for another: see
+   * [[SparkAdapter.asNullable(columns:*]].
+   */
+  private def takingNulls(estimate: Expression): Expression = estimate.transformUp { case column: Attribute =>
+    KnownNullable(column)
   }
 
   private def unaliased(named: Expression): Expression = named match {

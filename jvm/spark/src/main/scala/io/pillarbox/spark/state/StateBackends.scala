@@ -131,11 +131,11 @@ private[pillarbox] object StateBackends {
     case StorageKind.RocksDB =>
       backend match {
         case rocks: RocksDBKeyedStateBackend[_] =>
-          TimerQueues.inDatabase(rocks.store, part = part)
+          TimerQueues.inDatabase(rocks.store, shared = CacheBudget.ofProcess, part = part)
         case _ =>
           val own = new RocksDBStore(RocksDBConfig(closing.folder().path, memoryLimit))
           closing.first(own)
-          TimerQueues.inDatabase(own)
+          TimerQueues.inDatabase(own, shared = CacheBudget.ofProcess)
       }
   }
 

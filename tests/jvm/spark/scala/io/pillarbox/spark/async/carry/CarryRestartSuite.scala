@@ -244,6 +244,22 @@ class CarryRestartSuite extends AnyFunSuite with KeyedFixture with Eventually {
     }
   }
 
+  test("an estimate takes the nulls of rows in flight") {
+    def limited(df: DataFrame) = carried(df) { spec =>
+      val limit = spec.putArray("limits").addObject().put("scope", "executor").put("unit", "tokens")
+      limit
+        .put("estimate_sql", "coalesce(v, 1)")
+        .putObject("rate")
+        .put("permits", 100)
+        .put("interval_ms", 1000)
+    }
+    withQuery() { query =>
+      query.leaveInFlight(limited(nullable(query)), 1)
+      query.drain(limited(notNull(query)))
+      assert(query.left == Seq(1))
+    }
+  }
+
   test("the largest capacity works, with and without an order") {
     withQuery() { query =>
       for (ordered <- Seq(true, false))

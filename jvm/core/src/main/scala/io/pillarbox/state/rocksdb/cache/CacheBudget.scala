@@ -18,10 +18,10 @@ private[pillarbox] final class CacheBudget(val limit: Long) {
   /** The most bytes that a cache may keep now. */
   def most: Long = if (isShort) limit / math.max(1, caches.get) else Long.MaxValue
 
-  /** Counts one more cache among those that share. */
+  /** Counts one more cache that wants a part. */
   def join(): Unit = caches.incrementAndGet(): Unit
 
-  /** Counts one cache less. */
+  /** Counts one cache less, which has no part any more. */
   def leave(): Unit = caches.decrementAndGet(): Unit
 
   def used: Long = taken.get

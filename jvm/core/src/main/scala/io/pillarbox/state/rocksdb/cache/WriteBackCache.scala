@@ -24,7 +24,7 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
   private var fields = new Array[Int](512 * Fields)
   private val arena = new OutputView(16 << 10)
   private var limit = ownLimit
-  shared.join()
+  private var shares = false
 
   /** The number of entries, whose names are 0 until this. */
   var size = 0
@@ -171,12 +171,11 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
   }
 
   /** Gives its part of the budget back; the cache must not be used again. */
-  override def close(): Unit = {
-    giveBack()
-    shared.leave()
-  }
+  override def close(): Unit = giveBack()
 
   private def growLimit(): Boolean = {
+    if (!shares) shared.join()
+    shares = true
     val step = math.max(1, ownLimit / 2)
     val grows = limit <= MaxLimit - step && shared.tryTake(step.toLong)
     if (grows) limit += step
@@ -186,6 +185,8 @@ private[rocksdb] final class WriteBackCache(ownLimit: Int, shared: CacheBudget) 
   private def giveBack(): Unit = {
     if (limit > ownLimit) shared.giveBack((limit - ownLimit).toLong)
     limit = ownLimit
+    if (shares) shared.leave()
+    shares = false
   }
 
   private def matches(entry: Int, column: Int, key: Array[Byte], length: Int): Boolean = {

@@ -6,15 +6,23 @@ import org.rocksdb.ColumnFamilyHandle
 
 /**
  * Keys without values that are put and deleted but not read here, in a cache of their own, where they push
- * out nothing that is read. Not thread-safe.
+ * out nothing that is read. Not thread-safe. It is closed before the database, or with it.
+ *
+ * @param limitBytes the memory that it takes at most
+ * @param shared the budget for what is more than 64 KiB of it
  */
 private[pillarbox] final class BlindEntries private (
     database: RocksDBStore,
     limitBytes: Int,
+    shared: CacheBudget,
     name: String,
     makeColumn: WriteBackCache => StateColumn
 ) extends AutoCloseable {
-  private val cache = new WriteBackCache(limitBytes, CacheBudget.None)
+  import BlindEntries._
+
+  private val ownBytes = if (shared eq CacheBudget.None) limitBytes else math.min(limitBytes, OwnBytes)
+  private val cache = new WriteBackCache(ownBytes, shared)
+  database.closeFirst(this)
   private val column = makeColumn(cache)
   private val dirty = new DirtyEntries(cache, Seq(column), database, s"$name.spill")
 
@@ -26,7 +34,7 @@ private[pillarbox] final class BlindEntries private (
 
   /** Puts or deletes a key. */
   def set(key: Array[Byte], length: Int, isThere: Boolean): Unit = {
-    if (cache.isFull) {
+    if (cache.used >= limitBytes || cache.isFull) {
       dirty.spill()
       cache.clear()
     }
@@ -46,7 +54,11 @@ private[pillarbox] final class BlindEntries private (
     database.batch.deleteRange(column.familyNumber, from, until)
   }
 
-  def write(): Unit = dirty.write()
+  /** Writes all to the database; the memory that they took goes back. Not for keys that a commit is told. */
+  def write(): Unit = {
+    dirty.write()
+    if (cache.used > ownBytes) cache.clear()
+  }
 
   def write(from: Array[Byte], until: Array[Byte]): Unit = dirty.write(column, from, until)
 
@@ -58,7 +70,10 @@ private[pillarbox] final class BlindEntries private (
     cache.clear()
   }
 
-  override def close(): Unit = dirty.close()
+  /** Idempotent. */
+  override def close(): Unit =
+    try dirty.close()
+    finally cache.close()
 }
 
 private[pillarbox] object BlindEntries {
@@ -68,10 +83,12 @@ private[pillarbox] object BlindEntries {
       database: RocksDBStore,
       family: ColumnFamilyHandle,
       limitBytes: Int,
-      keyGroupWidth: Int
+      keyGroupWidth: Int,
+      shared: CacheBudget
   ): BlindEntries = new BlindEntries(
     database,
     limitBytes,
+    shared,
     // No change is ever spilled to it.
     "none",
     cache => {
@@ -83,8 +100,11 @@ private[pillarbox] object BlindEntries {
   )
 
   /** Keeps keys for a commit only; those that memory has no room for are in a file of this name. */
-  def asChanges(database: RocksDBStore, limitBytes: Int, name: String): BlindEntries =
-    new BlindEntries(database, limitBytes, name, new StateColumn(Id, -1, null, _, 2))
+  def asChanges(database: RocksDBStore, limitBytes: Int, name: String, shared: CacheBudget): BlindEntries =
+    new BlindEntries(database, limitBytes, shared, name, new StateColumn(Id, -1, null, _, 2))
 
   private final val Id = 0
+
+  /** The memory that it has in any case: an executor may have hundreds. */
+  private final val OwnBytes = 64 << 10
 }

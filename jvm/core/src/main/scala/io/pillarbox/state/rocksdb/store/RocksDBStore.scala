@@ -62,6 +62,12 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
   /** The next batch; a caller that adds to it writes it in the end. */
   private[rocksdb] val batch = new BatchBuilder(this)
 
+  /** What lies over this database, and ends before it. */
+  private val above = mutable.ArrayBuffer.empty[AutoCloseable]
+
+  /** Closes this, which may be closed already, before the database. */
+  private[rocksdb] def closeFirst(part: AutoCloseable): Unit = above += part
+
   /** What is to go from this database, as it is another one's. */
   private[pillarbox] val hidden = new HiddenEntries(this)
 
@@ -236,6 +242,8 @@ private[pillarbox] final class RocksDBStore(config: RocksDBConfig) extends AutoC
   }
 
   override def close(): Unit = {
+    above.foreach(_.close())
+    above.clear()
     hidden.close()
     families.synchronized {
       if (isOpen) {

@@ -53,6 +53,9 @@ trait StatefulExec extends UnaryExecNode with StateStoreWriter with WatermarkSup
 
   final def isDone: Boolean = partitionsLeft.isEmpty
 
+  /** True if some partitions are done, and others are not. */
+  final def isPartlyDone: Boolean = partitionsDone.nonEmpty && !isDone
+
   /** Runs what is left of this micro-batch; its rows go nowhere. On the thread of the query. */
   final def finish(): Unit = {
     val left = partitionsLeft
