@@ -11,6 +11,7 @@ from pyspark.sql import Row
 from pyspark.sql import types as t
 
 import pillarbox as pb
+from pillarbox._harness.virtual_loop import VirtualLoop
 from pillarbox.testing import AsyncHarness, FakeService
 
 X = {"schema": "x bigint", "returns": "y bigint"}
@@ -254,6 +255,15 @@ def test_a_call_that_nothing_will_wake_is_an_error_and_no_hang():
         AsyncHarness(wait, **X).run(ROWS)
     harness = AsyncHarness(wait, **X, timeout="9 hours", on_error="null")
     assert [row.y for row in harness.run(ROWS)] == [None] * 3
+
+
+def test_a_thread_that_has_just_woken_the_loop_wakes_it_no_more():
+    loop = VirtualLoop()
+    looks = iter([True] * 3)
+    loop.runs_threads = lambda: next(looks, False)
+    with pytest.raises(pb.WorkerFailed, match="NOTHING_CAN_HAPPEN"):
+        loop.run_until_complete(asyncio.Event().wait())
+    loop.close()
 
 
 def test_a_function_that_stops_the_loop_is_told():

@@ -6,7 +6,7 @@ import asyncio
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,6 +134,31 @@ def test_an_equal_call_is_made_once_and_only_for_rows_that_are_left(
     assert keys(log) == [0, 3, 6, 9, 12, 15, 18]
     assert scored.select("id").count() == 20
     assert len(keys(log)) == 7
+
+
+BELOW: dict[str, Callable[[DataFrame], DataFrame]] = {
+    "computed": lambda df: df.withColumn("id", F.col("id") + 1 - 1),
+    "coalesce": lambda df: df.coalesce(1),
+    "repartition": lambda df: (
+        df.repartition(2).withColumnRenamed("id", "x").withColumnRenamed("x", "id")
+    ),
+    "join": lambda df: df.join(df.sparkSession.range(2, 9), "id"),
+    "right join": lambda df: df.sparkSession.range(2, 4).join(df, "id", "right"),
+    "left join": lambda df: df.join(
+        df.sparkSession.range(2, 4).withColumn("y", F.lit(1)), "id", "left"
+    ),
+}
+
+
+@pytest.mark.parametrize("below", BELOW)
+def test_a_filter_that_spark_moves_below_is_called_for_once(
+    spark: SparkSession, log: CallLog, below: str
+) -> None:
+    rows = BELOW[below](spark.range(6))
+    found = rows.withColumn("s", logged(log)("id")).filter("s > 10").collect()
+    left = [row.id for row in rows.collect() if row.id > 1]
+    assert sorted((row.id, row.s) for row in found) == [(i, 10 * i) for i in sorted(left)]
+    assert len(keys(log)) == len(set(keys(log)))
 
 
 def test_a_nested_call_that_is_made_already_is_found_too(spark: SparkSession, log: CallLog) -> None:

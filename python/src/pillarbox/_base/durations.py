@@ -31,13 +31,13 @@ LONGEST_MS = 100_000 * 86_400_000  # this fits into 64 bits in nanoseconds too
 
 
 def milliseconds(value: object, option: str) -> int:
-    """Return ``value`` in whole ms, rounded up, at least 1. The error names ``option``.
+    """Return ``value`` in whole ms, rounded up. The error names ``option``.
 
-    Raises ``InvalidOption`` (INVALID_DURATION) for anything that isn't a positive duration of at
-    most 100,000 days. A bare number is refused, because its unit would be a guess.
+    Raises ``InvalidOption`` (INVALID_DURATION) for anything that isn't a duration of 1 ms to
+    100,000 days. A bare number is refused, because its unit would be a guess.
     """
     exact = _exact(value)
-    if exact is None or not 0 < exact <= LONGEST_MS:
+    if exact is None or not 1 <= exact <= LONGEST_MS:
         raise error("INVALID_DURATION", option=option, value=shown(value))
     return math.ceil(exact)
 

@@ -11,6 +11,9 @@ from typing import Any
 from ..errors import error
 
 
+_POLL_S = 0.02  # between two looks at whether a thread still runs
+
+
 class VirtualLoop(asyncio.SelectorEventLoop):
     """``time()`` begins at 0, and jumps to the next timer when nothing is left to run.
 
@@ -64,8 +67,9 @@ class _Jumping(selectors.DefaultSelector):
         if ready or (timeout is not None and timeout <= 0):
             return ready
         if is_awaited:
+            # A thread that has woken the loop counts for a moment more, and then nothing would wake it.
             begun = time.monotonic()
-            ready = super().select(timeout)
+            ready = super().select(_POLL_S if timeout is None else min(timeout, _POLL_S))
             self._loop.pass_time(time.monotonic() - begun)
             return ready
         if timeout is None:

@@ -4,6 +4,7 @@ import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec, OnError}
 import io.pillarbox.spark.base.{FailureReport, SpecJson}
 import io.pillarbox.spark.task.ReportedException
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreePattern.EVAL_PYTHON_UDF
@@ -18,8 +19,9 @@ import org.apache.spark.sql.types.{MapType, VariantType}
  * after that and divides such a node: marked UDFs become calls, the others stay with Spark. It is done when
  * the optimizer ends, so AQE, which plans a query anew, finds calls with the same ids.
  *
- * A call is made once for all uses of it that only projections, filters, limits and sorts separate: a filter
- * on a result has, after Spark has moved it, the same UDF as the projection above it.
+ * A call is made once for all uses of it that nothing separates but what leaves rows as they are, as projections,
+ * filters, shuffles and most joins do: a filter on a result has, after Spark has moved it, the same UDF as the
+ * projection above it.
  */
 private[pillarbox] object AsyncUdfs extends Rule[LogicalPlan] {
 
@@ -95,7 +97,7 @@ private final class UdfCall(udf: PythonUDF, declared: AsyncIOSpec, below: Logica
   })
 
   /** Returns a plan that has the columns of `below`, and the value of the call over its columns. */
-  def evaluated: (LogicalPlan, Expression) = madeBelow(below) match {
+  def evaluated: (LogicalPlan, Expression) = madeBelow(below, arguments.map(_._2)) match {
     case Some(node) => (exposed(node, below), value(node.results))
     case None =>
       val node = made
@@ -150,18 +152,42 @@ private final class UdfCall(udf: PythonUDF, declared: AsyncIOSpec, below: Logica
       CreateNamedStruct(results.flatMap(column => Seq(Literal(column.name), column)))
     else results.head
 
-  /** Returns the node that makes an equal call, if what is above it keeps rows as they are. */
-  private def madeBelow(plan: LogicalPlan): Option[AsyncIO] = plan match {
-    case node: AsyncIO if isEqual(node) => Some(node)
-    case _: Project | _: Filter | _: BaseEvalPython | _: GlobalLimit | _: LocalLimit | _: Sort =>
-      madeBelow(plan.children.head)
-    case node: AsyncIO if node.spec.expression => madeBelow(node.child)
+  /**
+   * Returns the node that makes an equal call, if what is above it leaves its results as they are. Spark moves
+   * a filter on a result below what its columns come from, as far as it can.
+   *
+   * @param values the arguments, over the columns of `plan`
+   */
+  private def madeBelow(plan: LogicalPlan, values: Seq[Expression]): Option[AsyncIO] = plan match {
+    case node: AsyncIO if isEqual(node, values) => Some(node)
+    case Project(columns, child) =>
+      val computed = AttributeMap(columns.collect { case alias: Alias => alias.toAttribute -> alias.child })
+      madeBelow(
+        child,
+        values.map(_.transform { case column: Attribute => computed.getOrElse(column, column) })
+      )
+    case _: Filter | _: BaseEvalPython | _: GlobalLimit | _: LocalLimit | _: Sort | _: RepartitionOperation =>
+      madeBelow(plan.children.head, values)
+    case node: AsyncIO if node.spec.expression => madeBelow(node.child, values)
+    case join: Join => keptSides(join).flatMap(madeBelow(_, values)).headOption
     case _ => None
   }
 
-  private def isEqual(node: AsyncIO): Boolean =
+  /**
+   * The sides of a join whose rows it gives out as they are, perhaps several times. None in a stream, which would
+   * keep results in its state.
+   */
+  private def keptSides(join: Join): Seq[LogicalPlan] = join.joinType match {
+    case _ if join.isStreaming => Nil
+    case _: InnerLike => Seq(join.left, join.right)
+    case LeftOuter | LeftExistence(_) => Seq(join.left)
+    case RightOuter => Seq(join.right)
+    case _ => Nil
+  }
+
+  private def isEqual(node: AsyncIO, values: Seq[Expression]): Boolean =
     udf.deterministic && node.spec == spec.withoutEstimator && node.function == function &&
-      node.inputs.map(origin(node.child, _)).zip(arguments).forall { case (origins, (_, value)) =>
+      node.inputs.map(origin(node.child, _)).zip(values).forall { case (origins, value) =>
         origins.exists(_.semanticEquals(value))
       }
 
@@ -178,6 +204,9 @@ private final class UdfCall(udf: PythonUDF, declared: AsyncIOSpec, below: Logica
     case Project(columns, child) =>
       val missing = node.results.filterNot(result => columns.exists(_.exprId == result.exprId))
       Project(columns ++ missing, exposed(node, child))
-    case other => other.withNewChildren(other.children.map(exposed(node, _)))
+    case other =>
+      other.withNewChildren(other.children.map { child =>
+        if (child.exists(_.eq(node))) exposed(node, child) else child
+      })
   }
 }
