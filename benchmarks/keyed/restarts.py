@@ -86,7 +86,8 @@ def main() -> None:
     print(page)
     if options.output:
         options.output.mkdir(parents=True, exist_ok=True)
-        (options.output / "keyed-restarts.md").write_text(page)
+        name = "keyed-restarts.md" if options.versions == 1 else "keyed-log.md"
+        (options.output / name).write_text(page)
 
 
 def arguments() -> argparse.Namespace:
@@ -96,7 +97,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--versions", type=int, default=1, help="micro-batches that build it")
     parser.add_argument("--repeats", type=int, default=2, help="restarts of one state")
     parser.add_argument("--who", default="", help="part of the name of a way, all by default")
-    parser.add_argument("--output", type=Path, help="folder to write keyed-restarts.md to")
+    parser.add_argument("--output", type=Path, help="folder to write the page to")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--every", help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -220,6 +221,12 @@ MEANING = (
 )
 
 
+LONG_LOG = (
+    "The files of a log are read one after the other. By default a snapshot is made after ten "
+    "micro-batches; here it was not asked for before ten thousand."
+)
+
+
 def document(found: list[Restart], options: argparse.Namespace) -> str:
     rows = [
         f"| {r.who} | {r.keys:,} | {r.start} | {min(r.seconds):.1f} | {max(r.seconds):.1f} "
@@ -227,18 +234,25 @@ def document(found: list[Restart], options: argparse.Namespace) -> str:
         for r in found
     ]
     head = "| how | keys | read from | least seconds | most | size of the checkpoint, MB | aim |"
-    versions = "one micro-batch writes" if options.versions == 1 else f"{options.versions} write"
+    title, command = f"Restarts with {options.megabytes:,} MB of state", ""
+    versions, meaning = "one micro-batch writes", MEANING
+    if options.versions > 1:
+        title = f"Restarts from a log of {options.versions:,} versions"
+        versions, meaning = f"{options.versions:,} micro-batches write", LONG_LOG
+        command = f" --megabytes {options.megabytes} --payloads {options.payloads}"
+        command += f" --versions {options.versions}"
     return report.page(
-        f"Restarts with {options.megabytes:,} MB of state",
+        title,
         "What does a restart cost with much state, beside transformWithState?",
-        [head + "\n|---|--:|---|--:|--:|--:|--:|\n" + "\n".join(rows), MEANING],
-        f"First {versions} values that don't compress. Then a new process runs a query of ten rows "
+        [head + "\n|---|--:|---|--:|--:|--:|--:|\n" + "\n".join(rows), meaning],
+        f"First {versions} values that don't compress, {options.megabytes:,} MB in all. Then a new "
+        "process runs a query of ten rows "
         f"without state, which warms it up, and a micro-batch of {NEW_ROWS} rows on the state; the "
         "seconds are those of the latter, from the start to the end of its query. Two partitions, "
         "RocksDB, checkpoint on the local disk and in its cache. `transformWithState` writes a log "
         "of changes and a snapshot with the first micro-batch; with Pillarbox a snapshot follows "
         "a large one at once, in the background. For *changes alone* it was deleted.",
-        "python -m benchmarks.keyed.restarts --output docs/benchmarks",
+        f"python -m benchmarks.keyed.restarts{command} --output docs/benchmarks",
     )
 
 
