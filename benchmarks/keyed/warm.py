@@ -118,10 +118,10 @@ CONDITIONS = (
     "up, of each way in turn, again and again; beside the peer of the same round, a projection or "
     "a shuffle by key, with the least and greatest in brackets. The steps are Spark's: tasks and "
     "all that is before them run in `addBatch`, and its logs are written in the last two. Spark "
-    "writes these alike for all ways, so what they differ by is noise. A task of `async_io` takes "
-    "8 ms, of which its thread uses 2 ms of CPU. The worker has answered 1 ms after it got the "
-    "calls; the rest is its lease and beginning, and that five threads on two cores wait for each "
-    "other at each message."
+    "writes these alike for all ways, so what they differ by is noise. By a trace a "
+    "task of `async_io` uses CPU on its thread for a quarter of its time, and its worker has the "
+    "answers an eighth of it after the calls; the rest is the worker's lease and beginning, and "
+    "that five threads on two cores wait for each other at each message."
 )
 
 

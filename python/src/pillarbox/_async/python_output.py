@@ -97,7 +97,7 @@ class OutputBuilder:
         A row with many answers comes as often as it has, however large it is.
         """
         start = 0
-        if source.nbytes > self._size.cut or len(set(sources)) < len(sources):
+        if self._options.explode and source.nbytes * len(sources) > self._size.cut:
             size = {index: source.slice(index, 1).nbytes for index in set(sources)}
             total = 0
             for at, index in enumerate(sources):

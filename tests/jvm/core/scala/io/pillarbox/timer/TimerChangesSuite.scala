@@ -50,7 +50,7 @@ class TimerChangesSuite extends AnyFunSuite with BeforeAndAfterAll {
 
   test("changes that are too many for memory go to the disk, each is there once, as it was last") {
     val timerType = new TimerType(TimeDomain.EVENT_TIME, ScalaSerializers.long, 128)
-    val changes = new StoredTimerChanges(timerType, databases.head, "changes", 10000, CacheBudget.None)
+    val changes = new StoredTimerChanges(timerType, databases.head, "changes", 10000, CacheBudget.Unlimited)
     def add(time: Long, isAdded: Boolean): Unit =
       changes.add(timerType.newTimer(time % 7, Namespace.Void, time), isAdded)
     try

@@ -25,7 +25,7 @@ private[pillarbox] final class RocksDBOrderedByteStore(
     limitBytes: Int = RocksDBOrderedByteStore.DefaultLimitBytes,
     keyGroupWidth: Int = 1,
     isMine: Array[Byte] => Boolean = null,
-    shared: CacheBudget = CacheBudget.None
+    shared: CacheBudget = CacheBudget.Unlimited
 ) extends OrderedByteStore {
   private val entries = BlindEntries.inFamily(database, family, limitBytes, keyGroupWidth, shared)
 

@@ -46,7 +46,7 @@ private[pillarbox] object TimerQueues {
       cacheCapacity: Int = RocksDBCachingPriorityQueueSet.DefaultCacheCapacity,
       writeBytes: Int = RocksDBOrderedByteStore.DefaultLimitBytes,
       changeBytes: Int = StoredTimerChanges.DefaultLimitBytes,
-      shared: CacheBudget = CacheBudget.None,
+      shared: CacheBudget = CacheBudget.Unlimited,
       part: Option[KeyPart[_]] = None
   ): TimerQueues = {
     def storeOf(timers: TimerType[_]) = {

@@ -15,6 +15,6 @@ private[journal] object JournalThreads extends Executor {
 
   override def execute(body: Runnable): Unit = pool.execute(body)
 
-  def after(nanos: Long, body: Runnable): Unit =
+  def after(nanos: Long)(body: Runnable): Unit =
     CompletableFuture.delayedExecutor(nanos, TimeUnit.NANOSECONDS, pool).execute(body)
 }

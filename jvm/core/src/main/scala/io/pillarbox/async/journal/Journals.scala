@@ -93,7 +93,7 @@ private[pillarbox] object Journals {
 
   private val TemporaryFolder = () => Paths.get(System.getProperty("java.io.tmpdir"))
 
-  private val OnTimer: (Long, Runnable) => Unit = (nanos, body) => JournalThreads.after(nanos, body)
+  private val OnTimer: (Long, Runnable) => Unit = JournalThreads.after(_)(_)
 
   private final class Shared(val journal: Journal) {
     var holders = 0

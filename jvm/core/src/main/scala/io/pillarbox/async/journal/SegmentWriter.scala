@@ -129,14 +129,11 @@ private[journal] final class SegmentWriter(
 
   private def rollLater(segment: Segment): Unit = if (!segment.willRoll) {
     segment.willRoll = true
-    JournalThreads.after(
-      TimeUnit.MILLISECONDS.toNanos(limits.flushIntervalMs),
-      { () =>
-        // The tasks that have written to it learn of a failure when they settle.
-        try synchronized(if (current eq segment) roll())
-        catch { case NonFatal(e) => log.warn("Could not close segment {} of a journal", segment.name, e) }
-      }
-    )
+    JournalThreads.after(TimeUnit.MILLISECONDS.toNanos(limits.flushIntervalMs)) { () =>
+      // The tasks that have written to it learn of a failure when they settle.
+      try synchronized(if (current eq segment) roll())
+      catch { case NonFatal(e) => log.warn("Could not close segment {} of a journal", segment.name, e) }
+    }
   }
 
   /** Closes the segment, whose records outlive the process then. */

@@ -47,6 +47,9 @@ private[pillarbox] object CacheBudget {
   /** For caches with their own memory only. */
   val None = new CacheBudget(0L)
 
+  /** For caches that are bounded otherwise. */
+  val Unlimited = new CacheBudget(Long.MaxValue)
+
   /** The budget of this process: a tenth of the heap's limit. */
   lazy val ofProcess: CacheBudget = new CacheBudget(Runtime.getRuntime.maxMemory / 10)
 }

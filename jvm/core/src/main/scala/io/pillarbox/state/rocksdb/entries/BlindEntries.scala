@@ -20,7 +20,7 @@ private[pillarbox] final class BlindEntries private (
 ) extends AutoCloseable {
   import BlindEntries._
 
-  private val ownBytes = if (shared eq CacheBudget.None) limitBytes else math.min(limitBytes, OwnBytes)
+  private val ownBytes = math.min(limitBytes, OwnBytes)
   private val cache = new WriteBackCache(ownBytes, shared)
   database.closeFirst(this)
   private val column = makeColumn(cache)

@@ -35,9 +35,9 @@ private final class FinishingTracker(
 private object FinishingTracker {
 
   /**
-   * Before the first micro-batch of a run, once Spark has made its own tracker. Of sinks of the first kind some
-   * (Delta's) run a plan of their own, of which the query's nodes know nothing, and some (files) pass over a
-   * micro-batch that they have: there a node is finished that was begun.
+   * Before the first micro-batch of a run, once Spark has made its own tracker. Of the sinks that get a
+   * DataFrame (`Sink`) some (Delta's) run a plan of their own, of which the query's nodes know nothing, and some
+   * (files) pass over a micro-batch that they have: there only a node that was begun is finished.
    */
   def set(query: MicroBatchExecution): Unit = {
     val isLeft: StatefulExec => Boolean = query.sink match {
