@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import Counter
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -314,10 +316,11 @@ def test_other_operators_may_come_and_go(query: Query, spark: SparkSession) -> N
     found: list[list[str]] = []
 
     def plan(more: bool) -> DataFrame:
+        asked = {"inputs": "id", "engine": "jvm"}
         rows = query.read()
         if more:
-            rows = rows.transform(pb.async_io, own_id, returns="other string", engine="jvm")
-        return rows.transform(pb.async_io, own_id, returns="call string", engine="jvm")
+            rows = pb.async_io(rows, own_id, returns="other string", **asked)
+        return pb.async_io(rows, own_id, returns="call string", **asked)
 
     def each(rows: DataFrame, number: int) -> None:
         found.append(sorted(ids(rows)))
@@ -339,3 +342,74 @@ def test_ids_of_the_batch_form(spark: SparkSession, engine: str) -> None:
         pb.async_io, all_ids, returns="call string", batch_size=3, engine=engine
     )
     assert max(Counter(ids(rows.coalesce(2))).values()) == 1
+
+
+class Service:
+    """One that goes by the ids of calls: it answers a known id with what it was first asked."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, int] = {}
+        self.charged: Counter[int] = Counter()
+
+    def answer(self, rows: list[Any]) -> None:
+        for number, call in rows:
+            if call not in self.asked:
+                self.charged[number] += 1
+            assert self.asked.setdefault(call, number) == number, "the answer of another row"
+
+
+def test_a_filter_and_other_partitions_after_a_failure_give_no_row_anothers_id(
+    query: Query, called: Any
+) -> None:
+    service = Service()
+
+    def each(rows: DataFrame, number: int) -> None:
+        is_first = not service.asked
+        service.answer([tuple(row) for row in rows.collect()])
+        if is_first:
+            raise RuntimeError("the first attempt fails after its calls")
+
+    query.add()
+    with pytest.raises(Exception, match="the first attempt fails"):
+        query.run(called(query.read()), each)
+    query.run(called(query.read().where("id <> 2").repartition(3)), each)
+    assert sum(service.charged.values()) > 10
+    assert set(service.charged) == set(range(10))
+
+
+@pytest.mark.parametrize(
+    "seeds",
+    [range(3), pytest.param(range(3, 60), marks=pytest.mark.whole)],
+    ids=["three", "more"],
+)
+def test_no_row_has_anothers_id_whatever_changes_between_two_runs(
+    spark: SparkSession, called: Any, tmp_path: Path, seeds: range
+) -> None:
+    """One operator over rows that are cut, filtered and sorted otherwise between its runs."""
+    written = tmp_path / "partitions.json"
+    schema = "number long, note string, tags array<string>"
+
+    def read(batches: Any) -> Any:
+        import pyarrow as pa
+
+        (partition,) = (number for batch in batches for number in batch.column(0).to_pylist())
+        columns = ["number", "note", "tags"]
+        rows = [dict(zip(columns, row)) for row in json.loads(written.read_text())[partition]]
+        types = [pa.int64(), pa.string(), pa.list_(pa.string())]
+        yield pa.RecordBatch.from_pylist(rows, pa.schema(list(zip(columns, types))))
+
+    source = spark.range(0, 3, 1, 3).mapInArrow(read, schema)
+    for seed in seeds:
+        random, service = Random(seed), Service()
+        made = [(one, "x" * (one % 3), ["t", None][: one % 3]) for one in range(40)]
+        rows = called(source, inputs=random.choice([None, ["number"], ["tags", "number"]]))
+        for _ in range(4):
+            kept = [one for one in made if random.random() < 0.8]
+            if random.random() < 0.5:
+                random.shuffle(kept)
+            ends = sorted(random.choices(range(len(kept)), k=2))
+            parts = [kept[: ends[0]], kept[ends[0] : ends[1]], kept[ends[1] :]]
+            written.write_text(json.dumps(parts))
+            for _ in range(random.randint(1, 2)):
+                service.answer([(row.number, row.call) for row in rows.collect()])
+        assert len(service.asked) > 40

@@ -8,6 +8,7 @@ import gc
 import pickle
 import threading
 import time
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from pillarbox._arrow.pieces import FrameSize
 from pillarbox._arrow.schema import positions
 from pillarbox._async.command import Command, Shipped
 from pillarbox._async.limit_keys import LimitKeys
-from pillarbox._async.python_operator import AsyncOperator
+from pillarbox._async.python_operator import AsyncOperator, Element
 from pillarbox._async.python_output import OutputBuilder
 from pillarbox._async.python_task import CallScope, PythonTask, run_task
 from pillarbox._async.told import ToldByTasks
@@ -235,8 +236,6 @@ def test_a_call_id_tells_operator_partition_and_row(spark):
 
     ids = [ids_of("a", "c string"), ids_of("a", "c string"), ids_of("a", "d string")]
     assert len({one for some in ids for one in some}) == 12
-    places = [["0", "0"], ["0", "1"], ["1", "0"], ["1", "1"]]
-    assert [one.split("-")[-2:] for one in ids[0]] == places
 
 
 def test_a_plain_function_runs_in_as_many_threads_as_the_capacity_says():
@@ -331,11 +330,37 @@ def test_ids_of_calls_have_the_number_of_the_partition_that_is_in_the_rows():
     empty = pa.RecordBatch.from_pydict(
         {"x": pa.array([], pa.int64()), "p": pa.array([], pa.int32())}
     )
-    full = pa.RecordBatch.from_pydict({"x": [1, 2], "p": pa.array([7, 7], pa.int32())})
-    assert run(empty, full, full) == [
-        (1, "op-7-0"), (2, "op-7-1"), (1, "op-7-2"), (2, "op-7-3"),
-    ]  # fmt: skip
+
+    def full(partition, *values):
+        part = pa.array([partition] * len(values), pa.int32())
+        return pa.RecordBatch.from_pydict({"x": pa.array(values, pa.int64()), "p": part})
+
+    first = run(empty, full(7, 1, 2), full(7, 1, 2))
+    assert [row[0] for row in first] == [1, 2, 1, 2]
+    assert len({row[1] for row in first}) == 4
+    assert run(full(7, 1, 2), full(7, 1), empty, full(7, 2)) == first
+    assert not {*run(full(8, 1, 2, 1, 2))} & {*first}
+    assert [row in first for row in run(full(7, 1, 3, 1))] == [True, False, True]
     assert run(empty) == []
+
+
+def test_the_id_of_a_call_is_of_all_that_the_function_sees():
+    def id_of(value, value_type, columns=(0,)):
+        batch = pa.RecordBatch.from_arrays([pa.array([value], value_type), [1]], ["x", "y"])
+        return Element("scope", 0, batch, 0, columns, None, ()).call_id()
+
+    values = [
+        (1, pa.int64()), (None, pa.int64()), (1.0, pa.float64()), (-1.0, pa.float64()),
+        (0.0, pa.float64()), (-0.0, pa.float64()), ("1", pa.string()), (b"1", pa.binary()),
+        (True, pa.bool_()), (Decimal("1.0"), pa.decimal128(3, 1)), ([1], pa.list_(pa.int64())),
+        ([None], pa.list_(pa.int64())), ([], pa.list_(pa.int64())),
+        ({"a": 1, "b": None}, pa.struct({"a": pa.int64(), "b": pa.int64()})),
+        ({"a": None, "b": 1}, pa.struct({"a": pa.int64(), "b": pa.int64()})),
+    ]  # fmt: skip
+    ids = [id_of(*one) for one in values]
+    assert len(set(ids)) == len(ids)
+    assert ids == [id_of(*one) for one in values]
+    assert id_of(1, pa.int64(), columns=(1,)) == id_of(2, pa.int64(), columns=(1,))
 
 
 def test_columns_are_found_by_position_where_names_come_twice(spark):

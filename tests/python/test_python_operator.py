@@ -82,7 +82,7 @@ async def _run(
             loop.call_soon(operator.feed, batch)
 
     operator = AsyncOperator(
-        options, RowReader(X), [0],
+        options, RowReader(X), [0], scope="test",
         emit=result.elements.append, want_input=want,
         finished=lambda: over.set_result(None), exited=over.set_exception,
     )  # fmt: skip
@@ -97,7 +97,7 @@ async def _run(
         X,
         "test",
     )
-    operator.start(CallRunner(command, None, operator, site=CallSite("test", "p"), max_threads=4))
+    operator.start(CallRunner(command, None, operator, site=CallSite("test"), max_threads=4))
     await over
     result.ended = loop.time()
     return result
@@ -230,7 +230,7 @@ def test_an_attempt_timeout_starts_another_attempt():
     result = run(first_hangs, [[7]], timeout=pb.Timeout(attempt="2s"), retry=retry)
     assert result.outcomes == [(7, 7)]
     assert result.ended == pytest.approx(3)
-    assert attempts == ["p-0", "p-0"]
+    assert attempts == [result.elements[0].call_id()] * 2
 
 
 def test_an_attempt_timeout_without_retry_is_a_failure_of_its_own_message():
@@ -431,10 +431,11 @@ def test_a_call_without_an_answer_for_a_minute_is_told_of_once(capfd):
 
     calls = FailedCalls("async_io(slow)", 2, lambda *note: None)
     retry = pb.Retry(2, backoff="30s", jitter=0)
-    run(slow, [[0, 1, 2]], retry=retry, failed_calls=calls)
+    result = run(slow, [[0, 1, 2]], retry=retry, failed_calls=calls)
+    (call_id,) = (element.call_id() for element in result.elements if element.row.x == 1)
     assert capfd.readouterr().err == (
-        "Pillarbox: async_io(slow): the call p-1, attempt 2 for the row (x=1), has no answer for "
-        "60 s; 1 more have none for a minute\n"
+        f"Pillarbox: async_io(slow): the call {call_id}, attempt 2 for the row (x=1), has no "
+        "answer for 60 s; 1 more have none for a minute\n"
     )
 
 

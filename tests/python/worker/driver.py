@@ -81,7 +81,12 @@ def spec_for(**options: Any) -> dict[str, Any]:
     options.pop("resource", None)
     spec = options_for(**options).to_spec()
     task = {"partition": 3, "stage": 2, "attempt": 1, "task_attempt_id": 17}
-    return {**spec, "call_id_prefix": "query-3", "task": task, "values": {}, **extra}
+    return {**spec, "task": task, "values": {}, **extra}
+
+
+def name_of(element_id: int) -> str:
+    """The name that a call gets from the JVM's end."""
+    return f"{element_id:032x}"
 
 
 class Worker:
@@ -151,7 +156,9 @@ class Worker:
             for index, field in enumerate(self._input)
         ]
         batch = pa.RecordBatch.from_arrays(columns, schema=self._input)
-        return _keys(ids or list(range(len(rows))), attempt) + batch.serialize().to_pybytes()
+        known = ids or list(range(len(rows)))
+        names = b"".join(bytes.fromhex(name_of(one)) for one in known)
+        return _keys(known, attempt) + names + batch.serialize().to_pybytes()
 
     def cancel(self, *ids: int, attempt: int = 1) -> None:
         self.send(b"X", _keys(list(ids), attempt))

@@ -34,7 +34,7 @@ class Outcomes:
 def runner_for(function: Any) -> tuple[CallRunner, Outcomes]:
     outcomes = Outcomes()
     command = Command(function, True, False, None, None, X, X, "test")
-    return CallRunner(command, None, outcomes, site=CallSite("test", "p"), max_threads=1), outcomes
+    return CallRunner(command, None, outcomes, site=CallSite("test"), max_threads=1), outcomes
 
 
 def test_a_call_cancelled_before_it_began_leaves_nothing_behind():
@@ -44,7 +44,7 @@ def test_a_call_cancelled_before_it_began_leaves_nothing_behind():
     async def scenario():
         runner, outcomes = runner_for(hang)
         for element in range(100):
-            runner.call(element, 1, None)
+            runner.call(element, 1, None, "p-1")
             runner.cancel([(element, 1)])
         await asyncio.sleep(1)
         assert not runner._tasks
@@ -67,8 +67,8 @@ def test_what_a_thread_raises_while_calls_are_ended_is_nobodys():
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: unheard.append(context))
         command = Command(late, False, False, None, None, X, X, "test")
-        runner = CallRunner(command, None, Outcomes(), site=CallSite("test", "p"), max_threads=1)
-        runner.call(0, 1, None)
+        runner = CallRunner(command, None, Outcomes(), site=CallSite("test"), max_threads=1)
+        runner.call(0, 1, None, "p-0")
         await loop.run_in_executor(None, begun.wait)
         loop.call_soon(go_on.set)  # in the turn of the loop in which drain waits
         assert await runner.drain(20)
@@ -90,10 +90,10 @@ def test_a_new_call_does_not_begin_before_a_cancelled_one_had_its_turn_to_stop()
 
     async def scenario():
         runner, _ = runner_for(call)
-        runner.call(0, 1, "a")
+        runner.call(0, 1, "a", "p-0")
         await asyncio.sleep(1)
         runner.cancel([(0, 1)])
-        runner.call(1, 1, "b")
+        runner.call(1, 1, "b", "p-1")
         await asyncio.sleep(1)
         assert events == ["begin a", "stop a", "begin b"]
         assert await runner.drain(1)

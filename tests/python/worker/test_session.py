@@ -11,6 +11,7 @@ import time
 import pytest
 from pyspark import TaskContext
 from pyspark.sql import types as t
+from worker.driver import name_of
 
 import pillarbox as pb
 
@@ -386,14 +387,14 @@ def test_the_call_id_is_the_same_in_every_attempt_and_in_threads(worker):
         return pb.call_id()
 
     worker.start(identify, "y string")
-    same = [("query-3-41 query-3-41",)]
+    same = [(f"{name_of(41)} {name_of(41)}",)]
     for attempt in (1, 2):
         worker.call(1, ids=[41], attempt=attempt)
         assert worker.receive() == ("R", [(41, attempt, same)])
     assert worker.end()
     worker.start(in_thread, "y string")
     worker.call(1, ids=[5])
-    assert worker.collect(1) == {5: [("query-3-5",)]}
+    assert worker.collect(1) == {5: [(name_of(5),)]}
 
 
 def test_what_the_service_says_in_a_batch_call_is_told_for_each_of_its_rows(worker):
@@ -418,7 +419,7 @@ def test_a_batch_call_has_an_id_a_row_and_no_single_one(worker):
 
     worker.start(batch, "y string", batch_size=2)
     worker.group(1, 2, ids=[8, 9])
-    assert worker.collect(2) == {8: [("query-3-8",)], 9: [("query-3-9",)]}
+    assert worker.collect(2) == {8: [(name_of(8),)], 9: [(name_of(9),)]}
 
 
 @pytest.mark.parametrize("function", [pb.call_id, pb.current_call])

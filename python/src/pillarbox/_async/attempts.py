@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import random
 import time
 from abc import ABC, abstractmethod
@@ -20,14 +21,18 @@ from .runner import CallRunner
 _LONG_S, _LOOK_S = 60, 5  # the seconds after which a call is long, and between two looks
 
 
-class AttemptedCall:
-    """One row that is called for, in one or several attempts."""
+class AttemptedCall(ABC):
+    """One row that is called for, in one or several attempts.
+
+    Its call is named by ``scope``, its number there, and what the function is given.
+    """
 
     __slots__ = ("answer", "attempt", "attempt_started", "attempt_timer", "calls", "deadline",
                  "done", "draw", "elapsed_ms", "failure", "id", "pauses", "retry_timer", "row",
-                 "started", "told", "usage")  # fmt: skip
+                 "scope", "started", "told", "usage")  # fmt: skip
 
-    def __init__(self, element_id: int, row: Any) -> None:
+    def __init__(self, scope: str, element_id: int, row: Any) -> None:
+        self.scope = scope
         self.id = element_id
         self.row = row
         self.attempt = self.pauses = 0  # the number of the attempt is without pauses
@@ -50,14 +55,23 @@ class AttemptedCall:
         """The attempts that were made, those that ended in a pause of the limits among them."""
         return self.attempt + self.pauses
 
-    def call_values(self, prefix: str, is_first: bool) -> dict[str, Any]:
+    @abstractmethod
+    def given(self) -> object:
+        """Return what the function is given, with a ``repr`` that tells all of it."""
+
+    def call_id(self) -> str:
+        """Return the id of its call: 32 hexadecimal digits. ``CallKeys.scala`` has its own."""
+        text = f"{self.scope}-{self.id} {self.given()!r}"
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+    def call_values(self, is_first: bool) -> dict[str, Any]:
         """Return the fields of the call column for the first of a call's rows, or another one.
 
-        The call's id begins with ``prefix``. ``CallColumn.scala`` makes the same.
+        ``CallColumn.scala`` makes the same.
         """
         used = self.usage.items() if is_first and self.usage else ()
         return {
-            "call_id": f"{prefix}-{self.id}",
+            "call_id": self.call_id(),
             "attempts": self.attempts if is_first else 0,
             "elapsed_ms": self.elapsed_ms,
             "from_journal": False,
@@ -68,14 +82,14 @@ class AttemptedCall:
         """Return True if its attempt is under way since ``latest``, and nobody was told of it."""
         return self.calls and self.told != self.attempt and self.attempt_started <= latest
 
-    def error_values(self, failure: Failure, prefix: str) -> dict[str, Any]:
-        """Return the fields of the error column; the call's id begins with ``prefix``."""
+    def error_values(self, failure: Failure) -> dict[str, Any]:
+        """Return the fields of the error column."""
         return {
             "kind": failure.kind,
             "message": failure.message,
             "attempts": self.attempts,
             "elapsed_ms": self.elapsed_ms,
-            "call_id": f"{prefix}-{self.id}",
+            "call_id": self.call_id(),
         }
 
 
@@ -170,8 +184,8 @@ class Attempts(ABC, Generic[E]):
         if calls and self.failed_calls is not None:
             first = min(calls, key=lambda one: one.attempt_started)
             seconds = int(self._loop.time() - first.attempt_started)
-            call_id = f"{self.runner.site.prefix}-{first.id}"
-            self.failed_calls.long(call_id, first.attempt, first.row, seconds, len(calls) - 1)
+            call_id, more = first.call_id(), len(calls) - 1
+            self.failed_calls.long(call_id, first.attempt, first.row, seconds, more)
 
     def _note_attempts(self, *elements: E) -> None:
         """Note that one call is made for all ``elements``: if it fails, they come back together."""

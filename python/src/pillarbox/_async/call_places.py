@@ -26,24 +26,24 @@ class CallPlaces:
     def __init__(
         self,
         most: int | None,
-        start: Callable[[int, int, Any], None],
+        start: Callable[[int, int, Any, str], None],
         later: Callable[[Callable[[], None]], object],
     ) -> None:
         self._most = most
         self._start = start
         self._later = later
         self._held: dict[int, int] = {}  # elements, each with its newest attempt
-        self._line: OrderedDict[Key, Any] = OrderedDict()
+        self._line: OrderedDict[Key, tuple[Any, str]] = OrderedDict()
         self._paused = False
 
-    def call(self, calls: Iterable[tuple[int, int, Any]]) -> None:
-        """Start the calls (id, attempt, row), or queue them."""
+    def call(self, calls: Iterable[tuple[int, int, Any, str]]) -> None:
+        """Start the calls (id, attempt, row, name), or queue them."""
         ends = time.monotonic() + SLICE_S
-        for element_id, attempt, row in calls:
+        for element_id, attempt, row, name in calls:
             if self._may_start(element_id):
-                self._begin(element_id, attempt, row, ends)
+                self._begin(element_id, attempt, row, name, ends)
             else:
-                self._line[element_id, attempt] = row
+                self._line[element_id, attempt] = row, name
                 if attempt > 1:
                     self._line.move_to_end((element_id, attempt), last=False)
 
@@ -75,10 +75,10 @@ class CallPlaces:
             return True
         return not self._line and len(self._held) < self._most
 
-    def _begin(self, element_id: int, attempt: int, row: Any, ends: float) -> None:
+    def _begin(self, element_id: int, attempt: int, row: Any, name: str, ends: float) -> None:
         if self._most is not None:
             self._held[element_id] = attempt
-        self._start(element_id, attempt, row)
+        self._start(element_id, attempt, row, name)
         if time.monotonic() >= ends:
             self._paused = True
             self._later(self._resume)
@@ -94,4 +94,4 @@ class CallPlaces:
             in_place = self._most is None or element_id in self._held
             if not in_place and len(self._held) >= (self._most or 0):
                 return
-            self._begin(element_id, attempt, self._line.pop((element_id, attempt)), ends)
+            self._begin(element_id, attempt, *self._line.pop((element_id, attempt)), ends)

@@ -11,6 +11,8 @@ from decimal import Decimal
 from .._base.checks import is_amount
 from ..errors import error, shown
 
+# The id of a call, or what makes it when somebody asks.
+Name = str | Callable[[], str]
 Amounts = float | Decimal | Sequence[float | Decimal]
 
 OF_CALLS, PAUSE = -1, -2
@@ -31,15 +33,13 @@ class Told:
 
 @dataclass(frozen=True)
 class CallSite:
-    """The operator's name, the prefix of call ids, and what reports of use need, which all calls of
-    a task share.
+    """The operator's name, and what reports of use need, which all calls of a task share.
 
     ``units`` are the operator's. ``used`` takes a call, the index of a unit and an amount for each
     of its rows, ``told`` a call and what the service has said of its limits, on any thread.
     """
 
     operator: str
-    prefix: str
     units: Sequence[str] = ()
     used: Callable[[RunningCall, int, Sequence[float]], None] | None = None
     told: Callable[[RunningCall, Told], None] | None = None
@@ -48,8 +48,8 @@ class CallSite:
 class RunningCall:
     """One attempt of one element, or of a group of elements in the batch form.
 
-    ``names`` are the calls' ids if they are made of keys and not of the rows' places. The outcome
-    of a call that is ``cancelled`` is not reported. ``usage`` is what was reported so far; nothing
+    ``names`` are the ids of its rows' calls. The outcome of a call that is ``cancelled`` is not
+    reported. ``usage`` is what was reported so far; nothing
     more is taken once it ``has_ended``.
     """
 
@@ -61,7 +61,7 @@ class RunningCall:
         site: CallSite,
         elements: tuple[int, ...],
         attempts: tuple[int, ...],
-        names: tuple[str, ...] | None = None,
+        names: Sequence[Name],
         is_group: bool = False,
     ) -> None:
         self.site = site
@@ -109,9 +109,7 @@ class RunningCall:
         return self.ids()[0]
 
     def ids(self) -> list[str]:
-        if self.names is not None:
-            return list(self.names)
-        return [f"{self.site.prefix}-{one}" for one in self.elements]
+        return [name if isinstance(name, str) else name() for name in self.names]
 
 
 class Submission(RunningCall):
@@ -186,12 +184,12 @@ def call_id() -> str:
 
     With ``call_key`` or ``journal`` the id is made of the operator's ``name``, the journal's
     version, and the names, types and values of the key's columns, and is the same in every run.
-    Otherwise it is made of the operator, the micro-batch if there is one, the partition and the
-    row's place in it, and its first part has no meaning for users. Two calls of :func:`async_io`
-    never share such ids; a task or a micro-batch that Spark runs again uses the same ids for the
-    same places, so it must have the same rows in the same order. Rows that share a call
-    (``share_calls``) have the id of the first of them. In :func:`process_keyed_async` the id
-    differs when Spark runs the task again.
+    Otherwise it is made of the operator, the micro-batch if there is one, the partition, the row's
+    place in it and the values that the function is given: a task or a micro-batch that Spark runs
+    again uses the same ids for the same rows in the same places, and a row that moved is a new
+    call. Either way it has 32 hexadecimal digits. Rows that share a call (``share_calls``) have
+    the id of the first of them. In :func:`process_keyed_async` the id differs when Spark runs the
+    task again.
 
     Works in the call's coroutine or thread, and in those that it starts. Raises
     :class:`NoCurrentCall` outside a call, and in the batch form.

@@ -27,19 +27,34 @@ _NO_KEYS = LimitKeys((), StructType([]))
 
 
 class Element(AttemptedCall):
-    """One input row, at ``index`` of the batch ``source``."""
+    """One input row, at ``index`` of the batch ``source``; the function sees ``columns`` of it."""
 
-    __slots__ = ("call", "index", "outside", "source", "values")
+    __slots__ = ("call", "columns", "index", "outside", "source", "values")
 
     def __init__(
-        self, element_id: int, source: pa.RecordBatch, index: int, row: Any, values: Values
+        self,
+        scope: str,
+        element_id: int,
+        source: pa.RecordBatch,
+        index: int,
+        columns: Sequence[int],
+        row: Any,
+        values: Values,
     ) -> None:
-        super().__init__(element_id, row)
+        super().__init__(scope, element_id, row)
+        self.columns = columns
         self.source = source
         self.index = index
         self.values = values
         self.outside = False
         self.call: _Call | None = None
+
+    def given(self) -> object:
+        # The values in their stored form: those of a user's type may have a repr without content.
+        try:
+            return [self.source.column(at)[self.index].as_py() for at in self.columns]
+        except (ValueError, OverflowError):  # a time that Python does not have
+            return self.row
 
 
 class _Call:
@@ -56,6 +71,7 @@ class AsyncOperator(Attempts[Element]):
 
     At most ``capacity`` elements are in flight, and ten times as many if those are counted that are
     done and wait for their turn.
+    Calls are named by ``scope`` and the number of their row.
     ``want_input`` is called whenever fewer than ``capacity`` rows are left to start; ``feed`` or
     ``end_input`` answers it. ``finished`` is called after the last element was emitted, ``exited``
     with an error that ends the task. Deadlines start with an element's call, after it has waited
@@ -72,9 +88,11 @@ class AsyncOperator(Attempts[Element]):
         want_input: Callable[[], None],
         finished: Callable[[], None],
         exited: Callable[[BaseException], None],
+        scope: str,
         keys: LimitKeys = _NO_KEYS,
     ) -> None:
         super().__init__(options, exited)
+        self._scope = scope
         self._reader = reader
         self._input_columns = input_columns
         self._keys = KeyReader(keys)
@@ -157,7 +175,8 @@ class AsyncOperator(Attempts[Element]):
         inputs = pa.RecordBatch.from_arrays(columns, names) if columns else part
         rows = zip(self._reader.read_each(inputs), self._keys.read(part), strict=True)
         for index, (row, values) in enumerate(rows, start):
-            self._rows.append(Element(self._next_id, batch, index, row, values))
+            made = self._scope, self._next_id, batch, index, self._input_columns, row, values
+            self._rows.append(Element(*made))
             self._next_id += 1
 
     def _begin(self, element: Element) -> None:
@@ -202,12 +221,13 @@ class AsyncOperator(Attempts[Element]):
         self._begin_attempts(elements)
         if self._options.batch_size is None:
             (element,) = elements
-            self.runner.call(element.id, element.attempt, element.row)
+            self.runner.call(element.id, element.attempt, element.row, element.call_id)
         else:
             self.runner.group(
                 [element.id for element in elements],
                 [element.attempt for element in elements],
                 [element.row for element in elements],
+                [element.call_id for element in elements],
             )
 
     def _pause(self, element: Element, delay_s: float) -> None:

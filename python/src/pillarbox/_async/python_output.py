@@ -24,7 +24,7 @@ from .python_operator import Element
 class OutputBuilder:
     """Lays out elements in their order, with unchanged input columns.
 
-    ``names`` are all output columns; ids of calls begin with ``prefix``.
+    ``names`` are all output columns.
     """
 
     failed_calls: FailedCalls | None = None
@@ -35,12 +35,10 @@ class OutputBuilder:
         options: AsyncOptions,
         names: list[str],
         result_schema: pa.Schema,
-        prefix: str,
     ) -> None:
         from pyspark.sql.pandas.types import to_arrow_type
 
         self._options = options
-        self._prefix = prefix
         self._names = names
         self._error_type = to_arrow_type(ERROR_TYPE, **in_utc(to_arrow_type))
         self._call_type = to_arrow_type(CALL_TYPE, **in_utc(to_arrow_type))
@@ -79,7 +77,7 @@ class OutputBuilder:
             shown = self._struct(element, failure) if failure else None
             errors.extend([shown] * len(own))
             if self._options.call_column is not None:
-                calls.extend(element.call_values(self._prefix, n == 0) for n in range(len(own)))
+                calls.extend(element.call_values(n == 0) for n in range(len(own)))
             start = end
         told = []
         if self._options.error_column is not None:
@@ -135,7 +133,7 @@ class OutputBuilder:
     def _struct(self, element: Element, failure: Failure) -> dict[str, Any]:
         if self._options.on_error == "raise":
             raise self.raised(element, failure)
-        return element.error_values(failure, self._prefix)
+        return element.error_values(failure)
 
     def raised(self, element: Element, failure: Failure) -> Reported:
         """Return the error that fails the task under on_error="raise"."""

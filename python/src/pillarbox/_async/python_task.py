@@ -42,13 +42,13 @@ Notice = tuple[str, Any]
 
 @dataclass(frozen=True)
 class CallScope:
-    """The prefix of an operator's call ids, up to the partition."""
+    """Where an operator's rows are numbered: what the ids of their calls are made of."""
 
     operator: str
     in_stream: bool
 
-    def prefix(self, partition: int) -> str:
-        """Return the prefix of a partition, the same when its task is run again. In the worker."""
+    def of_part(self, partition: int) -> str:
+        """Return the name of a partition, the same when its task is run again. In the worker."""
         if not self.in_stream:
             return f"{self.operator}-{partition}"
         from pyspark.taskcontext import TaskContext
@@ -83,8 +83,8 @@ def run_task(
         command = shipped.command()
     except WorkerFailed as problem:
         raise report_of(problem, f"async_io({options.name})").to_raise() from None
-    prefix = scope.prefix(first.column(first.num_columns - 1)[0].as_py())
-    task = PythonTask(command, options, input_columns, keys, names, prefix)
+    part = scope.of_part(first.column(first.num_columns - 1)[0].as_py())
+    task = PythonTask(command, options, input_columns, keys, names, part)
     yield from task.run(chain((first,), batches))
     told.add(task.told)
 
@@ -99,7 +99,7 @@ class PythonTask:
         input_columns: list[int],
         keys: LimitKeys,
         names: list[str],
-        prefix: str,
+        scope: str,
         blocked_ms: int = BLOCKED_LOOP_MS,
     ) -> None:
         self._command = command
@@ -107,7 +107,7 @@ class PythonTask:
         self._input_columns = input_columns
         self._keys = keys
         self._names = names
-        self._prefix = prefix
+        self._scope = scope
         self._blocked_ms = blocked_ms
         self._notices: SimpleQueue[Notice] = SimpleQueue()
         self._loop = new_event_loop()
@@ -207,6 +207,7 @@ class PythonTask:
             want_input=lambda: self._notify("want"),
             finished=finished,
             exited=self._fail,
+            scope=self._scope,
             keys=self._keys,
         )
         self._operator.failed_calls = self._failed_calls
@@ -214,7 +215,7 @@ class PythonTask:
             self._command,
             resource,
             self._operator,
-            site=CallSite(self._options.name, self._prefix, self._options.units),
+            site=CallSite(self._options.name, self._options.units),
             max_threads=self._options.capacity,
             call_context=call_context,
         )
@@ -225,7 +226,7 @@ class PythonTask:
         from pyspark.sql.pandas.types import to_arrow_schema
 
         results = to_arrow_schema(self._command.returns, **in_utc(to_arrow_schema))
-        builder = OutputBuilder(self._command, self._options, self._names, results, self._prefix)
+        builder = OutputBuilder(self._command, self._options, self._names, results)
         builder.failed_calls = self._failed_calls
         raises = self._options.on_error == "raise"
         send: Callable[[Any], None] = lambda batches: self._notify("chunk", batches)  # noqa: E731

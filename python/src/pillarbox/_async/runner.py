@@ -20,7 +20,7 @@ from .._base.failures import Failure
 from .._base.values import shown_value
 from ..errors import EXITS, error
 from .call_context import CallContext
-from .calls import CURRENT, CallSite, RunningCall, Told
+from .calls import CURRENT, CallSite, Name, RunningCall, Told
 from .command import Command
 from .failed_attempts import describe, refused_result
 from .threads import CallThreads
@@ -72,7 +72,6 @@ class CallRunner:
         self._last_attempt = command.retry.max_attempts if command.retry else 1
         call_context = call_context or CallContext()
         self._context, self._decimals = call_context.context, call_context.decimals
-        self._names: dict[int, str] = {}
         self._live: dict[tuple[int, int], RunningCall] = {}
         self._tasks: dict[RunningCall, asyncio.Task[None]] = {}
         self._unwinding: set[asyncio.Task[None]] = set()
@@ -118,49 +117,37 @@ class CallRunner:
         # A decorator may hide that a function is a coroutine function.
         return await answer if inspect.isawaitable(answer) else answer
 
-    def name(self, ids: Sequence[int], names: Sequence[str]) -> None:
-        """Give the next calls of these elements their ids, which are not those of their places."""
-        self._names.update(zip(ids, names, strict=True))
-
-    def _names_of(self, ids: Iterable[int]) -> tuple[str, ...]:
-        return tuple(map(self._names.pop, ids))
-
-    def call(self, element_id: int, attempt: int, row: Any) -> None:
+    def call(self, element_id: int, attempt: int, row: Any, name: Name) -> None:
         """Start one attempt for one element. A row that could not be read fails at once."""
-        names = self._names_of((element_id,)) if self._names else None
         if type(row) is Unreadable:
             self._outcomes.failed(element_id, attempt, row.failure)
             return
-        call = RunningCall(self.site, (element_id,), (attempt,), names)
+        call = RunningCall(self.site, (element_id,), (attempt,), (name,))
         self._live[element_id, attempt] = call
         self._start(call, self._run(call, row))
 
-    def group(self, ids: Sequence[int], attempts: Sequence[int], rows: list[Any]) -> None:
+    def group(
+        self, ids: Sequence[int], attempts: Sequence[int], rows: list[Any], names: Sequence[Name]
+    ) -> None:
         """Start one call of the batch form for those of ``rows`` that could be read."""
-        names = self._names_of(ids) if self._names else None
+        calls = list(zip(ids, attempts, rows, names, strict=True))
         if any(type(row) is Unreadable for row in rows):
-            if names is not None:
-                known = zip(names, rows, strict=True)
-                names = tuple(name for name, row in known if type(row) is not Unreadable)
-            ids, attempts, rows = self._readable(ids, attempts, rows)
-            if not rows:
+            calls = list(filter(self._is_readable, calls))
+            if not calls:
                 return
-        call = self._group_type(self.site, tuple(ids), tuple(attempts), names, is_group=True)
-        for key in zip(ids, attempts, strict=True):
+        elements, tries, read, known = zip(*calls, strict=True)
+        call = self._group_type(self.site, elements, tries, known, is_group=True)
+        for key in zip(elements, tries, strict=True):
             self._live[key] = call
-        self._start(call, self._run(call, rows))
+        self._start(call, self._run(call, list(read)))
 
-    def _readable(
-        self, ids: Sequence[int], attempts: Sequence[int], rows: list[Any]
-    ) -> tuple[list[int], list[int], list[Any]]:
-        kept: tuple[list[int], list[int], list[Any]] = [], [], []
-        for element_id, attempt, row in zip(ids, attempts, rows, strict=True):
-            if isinstance(row, Unreadable):
-                self._outcomes.failed(element_id, attempt, row.failure)
-            else:
-                for column, value in zip(kept, (element_id, attempt, row), strict=True):
-                    column.append(value)
-        return kept
+    def _is_readable(self, call: tuple[int, int, Any, Name]) -> bool:
+        """Fail the call of a row that could not be read."""
+        element_id, attempt, row, _ = call
+        if isinstance(row, Unreadable):
+            self._outcomes.failed(element_id, attempt, row.failure)
+            return False
+        return True
 
     def _start(self, call: RunningCall, coroutine: Any) -> None:
         # It starts eagerly, unless a cancelled call must unwind first to make room for it.
@@ -183,7 +170,6 @@ class CallRunner:
         for key in keys:
             call = self._live.pop(key, None)
             if call is None:
-                self._names.pop(key[0], None)  # the call had not begun
                 continue
             call.pending -= 1
             if call.pending == 0:

@@ -82,7 +82,7 @@ class TicketRunner(CallRunner):
         rows."""
         of_ticket = _Asked(*asked)
         is_list = self._has_list(of_ticket)
-        call = RunningCall(self.site, tuple(ids), tuple(attempts), tuple(names) or None, is_list)
+        call = RunningCall(self.site, tuple(ids), tuple(attempts), names, is_list)
         for key in zip(ids, attempts, strict=True):
             self._live[key] = call
         self._start(call, self._run(call, of_ticket))

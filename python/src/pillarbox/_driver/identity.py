@@ -1,15 +1,13 @@
-"""Identities of the operators of ``async_io``, which the ids of their calls begin with.
+"""Identities of the operators of ``async_io``, which the ids of their calls are made of.
 
-An id is made of the operator, the micro-batch if there is one, the partition and the row. The
-operator is known by
+An id is made of the operator, the micro-batch if there is one, the partition, the row and what the
+function sees of it. The operator is known by
 
 - its place in the query on a streaming DataFrame, which is the same when the query is restarted;
 - its number among the operators of its kind in the micro-batch inside ``foreachBatch``, which is
   the same when the micro-batch is run again;
 - a random name elsewhere, and inside ``foreachBatch`` on Spark Connect, which doesn't tell the
   micro-batch. The name belongs to the DataFrame.
-
-The part before the numbers of partition and row has no meaning for users and may change.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ class Identity:
     """The identity of one operator.
 
     ``signature`` is equal for operators of one kind, in every run of a program. ``operator`` is for
-    limits, which hold over micro-batches. The ids of calls begin with ``calls``; it is None on a
+    limits, which hold over micro-batches. The ids of calls are made of ``calls``; it is None on a
     streaming DataFrame, which belongs to no query yet.
     """
 

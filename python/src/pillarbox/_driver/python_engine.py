@@ -98,7 +98,7 @@ def _numbered(schema: StructType) -> StructType:
 
 
 def _scope(df: DataFrame, identity: Identity) -> CallScope:
-    """Return the prefix of an operator's call ids.
+    """Return what the ids of an operator's calls are made of.
 
     In a stream its place in the query is unknown here. Its kind and the plan of its input stand for
     it; two operators that are equal in both have different partitions in their union.

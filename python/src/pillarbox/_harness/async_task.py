@@ -46,11 +46,6 @@ class AsyncPlan:
     keys: LimitKeys
     output: t.StructType
 
-    @property
-    def prefix(self) -> str:
-        """The beginning of the ids of calls."""
-        return f"{self.options.name}-0"
-
 
 def run_task(plan: AsyncPlan, rows: Sequence[Any]) -> list[t.Row]:
     """Call the function for ``rows``, checked tuples of ``plan.schema``, and return the output.
@@ -105,7 +100,6 @@ class _Task:
             plan.options,
             plan.output.names,
             _arrow(plan.command.returns),
-            plan.prefix,
         )
 
     async def run(self, clock: VirtualLoop, resource: Any, call_context: Any) -> list[t.Row]:
@@ -120,13 +114,14 @@ class _Task:
             want_input=self._want,
             finished=self._end,
             exited=self._fail,
+            scope=plan.options.name,
             keys=plan.keys,
         )
         self._runner = CallRunner(
             dataclasses.replace(command, function=self._noting(command)),
             resource,
             self._operator,
-            site=CallSite(plan.options.name, plan.prefix, plan.options.units),
+            site=CallSite(plan.options.name, plan.options.units),
             max_threads=plan.options.capacity,
             call_context=call_context,
         )

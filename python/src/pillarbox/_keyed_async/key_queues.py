@@ -73,7 +73,8 @@ class KeyQueues(Attempts[RowCall]):
             name=calls.options.name,
             has_limits=calls.options.has_limits,
         )
-        self.site = CallSite(calls.options.name, uuid4().hex, calls.options.units)
+        self._scope = uuid4().hex
+        self.site = CallSite(calls.options.name, calls.options.units)
         self.runner = CallRunner(
             command, None, self, site=self.site, max_threads=1, call_context=call_context
         )
@@ -89,7 +90,7 @@ class KeyQueues(Attempts[RowCall]):
         if self._permits is not None:
             self._permits.begin_run(self)
         for call in calls:
-            call.id = next(self._ids)
+            call.scope, call.id = self._scope, next(self._ids)
             queue = self._queues.get(call.key_index)
             if queue is None:
                 self._queues[call.key_index] = deque()
@@ -186,7 +187,7 @@ class KeyQueues(Attempts[RowCall]):
         self._tally.calls += 1
         self._note_attempts(call)
         self._tally.retries += call.attempts > 1
-        self.runner.call(call.id, call.attempt, call)
+        self.runner.call(call.id, call.attempt, call, call.call_id)
 
     def _end_attempt(self, call: RowCall, failure: Failure | None) -> None:
         """Give back the permit of an attempt that has ended."""

@@ -34,7 +34,7 @@ class RowCall(AttemptedCall):
         row: Any,
         is_late: bool = False,
     ) -> None:
-        super().__init__(0, row)
+        super().__init__("", 0, row)
         self.index = index
         self.key_index = key_index
         self.timestamp = timestamp
@@ -45,6 +45,9 @@ class RowCall(AttemptedCall):
         self.asks = self.has_begun = self.ends_task = False
         self.used: dict[int, float] | None = None
         self.amounts: list[float] | None = None
+
+    def given(self) -> object:
+        return None  # its scope is of this run of the task alone
 
     def raised(self) -> BaseException:
         """Return the exception for the call's failure."""

@@ -194,8 +194,7 @@ class AsyncKeyedRuntime(KeyedRuntime):
     def _with_call(self, call: RowCall, rows: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Return the rows with the column that tells of the call, which the first of them has."""
         assert self._queues is not None
-        prefix = self._queues.site.prefix
-        told = [call.call_values(prefix, n == 0) for n in range(len(rows))]
+        told = [call.call_values(n == 0) for n in range(len(rows))]
         values = [{**one, "usage": dict(one["usage"])} for one in told]
         return [(*row, value) for row, value in zip(rows, values, strict=True)]
 
@@ -208,7 +207,7 @@ class AsyncKeyedRuntime(KeyedRuntime):
         if not self._has_error:
             return row if self._has_call else self._plain(row)
         assert self._queues is not None
-        return (*row, call.error_values(call.failure, self._queues.site.prefix))
+        return (*row, call.error_values(call.failure))
 
     def _blame(self, call: RowCall, first: int) -> None:
         self._failed = call

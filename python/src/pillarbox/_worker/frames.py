@@ -28,6 +28,7 @@ _USAGE = struct.Struct("<qiid")
 _TOLD = struct.Struct("<qiidd")
 _TICKET = struct.Struct("<qiii")
 _NAME_SIZE = 16
+_DIGITS = 2 * _NAME_SIZE
 
 
 class FrameBuffer:
@@ -111,12 +112,12 @@ class Init:
 
 @dataclass(frozen=True)
 class Calls:
-    """Calls of the function; ``rows`` has one row an id, ``names`` one name an id or none."""
+    """Calls of the function; ``rows`` has one row an id, ``names`` one name an id."""
 
     ids: Sequence[int]
     attempts: Sequence[int]
+    names: Sequence[str]
     rows: pa.RecordBatch
-    names: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -162,31 +163,28 @@ def decode_ids(body: memoryview) -> tuple[array[int], array[int], int]:
     return numbers_of("q", body[4:ids_end]), numbers_of("i", body[ids_end:end]), end
 
 
-def decode_calls(body: memoryview, schema: pa.Schema, has_names: bool = False) -> Calls:
+def decode_calls(body: memoryview, schema: pa.Schema) -> Calls:
     """Decode the body of CALLS or GROUP."""
-    ids, attempts, names, end = _decode_begin(body, has_names)
+    ids, attempts, names, end = _decode_begin(body)
     # Arrow needs aligned buffers, and a copy of the message is aligned.
     rows = pa.ipc.read_record_batch(pa.py_buffer(bytes(body[end:])), schema)
-    return Calls(ids, attempts, rows, names)
+    return Calls(ids, attempts, names, rows)
 
 
-def decode_collect(body: memoryview, has_names: bool) -> Collection:
+def decode_collect(body: memoryview) -> Collection:
     """Decode the body of COLLECT."""
-    ids, attempts, names, end = _decode_begin(body, has_names)
+    ids, attempts, names, end = _decode_begin(body)
     reader = Reader(body[end:])
     places = reader.numbers("i", 4, len(ids))
     of = reader.u32()
     return Collection(ids, attempts, names, str(reader.blob(), "utf-8"), places, of)
 
 
-def _decode_begin(
-    body: memoryview, has_names: bool
-) -> tuple[array[int], array[int], list[str], int]:
-    ids, attempts, end = decode_ids(body)
-    names: list[str] = []
-    if has_names:
-        start, end = end, end + _NAME_SIZE * len(ids)
-        names = [body[at : at + _NAME_SIZE].hex() for at in range(start, end, _NAME_SIZE)]
+def _decode_begin(body: memoryview) -> tuple[array[int], array[int], list[str], int]:
+    ids, attempts, start = decode_ids(body)
+    end = start + _NAME_SIZE * len(ids)
+    digits = body[start:end].hex()
+    names = [digits[at : at + _DIGITS] for at in range(0, len(digits), _DIGITS)]
     return ids, attempts, names, end
 
 

@@ -62,7 +62,7 @@ class Session:
         )
         self._frames = frames.FrameBuffer()
         self._size = FrameSize.of(init.spec)
-        self._group_parts: list[tuple[Any, Any, list[Any]]] = []
+        self._group_parts: list[tuple[Any, Any, list[Any], Any]] = []
         self._ids = array("q")
         self._attempts = array("i")
         self._answers: list[Any] = []
@@ -70,7 +70,6 @@ class Session:
         self._usage: list[tuple[int, int, int, float]] = []
         self._waits: list[tuple[int, int, Wait]] = []
         self._flush_planned = False
-        self._has_names = bool(init.spec.get("named_calls"))
         self._has_places = init.spec.get("look_ahead", 0) > 0
         # A future ends the run, because uvloop may apply a loop.stop() to the next run.
         self._over: asyncio.Future[bool] = loop.create_future()
@@ -109,7 +108,7 @@ class Session:
             self._command,
             resource,
             self,
-            site=CallSite(self._spec["name"], self._spec["call_id_prefix"], self._spec["units"]),
+            site=CallSite(self._spec["name"], self._spec["units"]),
             max_threads=self._spec["threads"],
             call_context=call_context,
         )
@@ -154,32 +153,26 @@ class Session:
         except BaseException as problem:
             self.exited(problem)
 
-    def _decode_calls(self, body: memoryview) -> frames.Calls:
-        calls = frames.decode_calls(body, self._input_schema, self._has_names)
-        if calls.names:
-            self._runner.name(calls.ids, calls.names)
-        return calls
-
     def _on_calls(self, body: memoryview) -> None:
-        calls = self._decode_calls(body)
+        calls = frames.decode_calls(body, self._input_schema)
         rows = self._reader.read_each(calls.rows)
-        self._places.call(zip(calls.ids, calls.attempts, rows, strict=True))
+        self._places.call(zip(calls.ids, calls.attempts, rows, calls.names, strict=True))
 
     def _on_part(self, body: memoryview) -> None:
-        calls = self._decode_calls(body)
-        part = calls.ids, calls.attempts, self._reader.read_each(calls.rows)
+        calls = frames.decode_calls(body, self._input_schema)
+        part = calls.ids, calls.attempts, self._reader.read_each(calls.rows), calls.names
         self._group_parts.append(part)
 
     def _on_group(self, body: memoryview) -> None:
         self._on_part(body)
         columns = zip(*self._group_parts, strict=True)
-        ids, attempts, rows = (list(chain.from_iterable(column)) for column in columns)
+        ids, attempts, rows, names = (list(chain.from_iterable(column)) for column in columns)
         self._group_parts.clear()
         if ids:
-            self._runner.group(ids, attempts, rows)
+            self._runner.group(ids, attempts, rows, names)
 
     def _on_collect(self, body: memoryview) -> None:
-        asked = frames.decode_collect(body, self._has_names)
+        asked = frames.decode_collect(body)
         assert isinstance(self._runner, TicketRunner)
         ticket = asked.ticket, asked.places, asked.of
         self._runner.collect(asked.ids, asked.attempts, asked.names, ticket)

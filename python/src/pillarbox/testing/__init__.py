@@ -182,7 +182,7 @@ def call(
     check_count("attempt", attempt, 2)
     check_name("operator", operator, "charge")
     running = RunningCall(
-        CallSite(operator, "", as_units(usage)),
+        CallSite(operator, as_units(usage)),
         elements=tuple(range(len(ids))),
         attempts=(attempt,) * len(ids),
         names=ids,

@@ -23,7 +23,8 @@ public interface ResultFuture<OUT> {
   /**
    * The idempotency key: the same in every attempt, also in those of a task or micro-batch that runs again,
    * and never that of another call. It is the text that {@code pb.call_id()} gives to a function in Python: a
-   * hash of what is asked with {@code call_key} or {@code journal}, the place of the row without them.
+   * hash of what is asked with {@code call_key} or {@code journal}, of the place of the row and what the function
+   * is given without them.
    */
   String callId();
 

@@ -10,7 +10,7 @@ import io.pillarbox.async.journal.{CallKey, JournalOperator}
 import io.pillarbox.spark.functions.{Held, OddFails, Repeat, WrongType}
 import io.pillarbox.spark.{LocalSpark, PythonBridge, SpecBuilder}
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection}
-import org.apache.spark.sql.catalyst.util.GenericArrayData
+import org.apache.spark.sql.catalyst.util.{ArrayBasedMapData, GenericArrayData}
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.unsafe.types.UTF8String
@@ -159,7 +159,7 @@ class CallJournalSuite extends AnyFunSuite with LocalSpark with Eventually {
   private def keyOf(schema: String, more: ObjectNode => Unit = _ => ())(values: Any*) = {
     val columns = StructType.fromDDL(schema)
     val spec = AsyncIOSpec.fromJson(SpecBuilder.json("some.Class", "x long", more))
-    new CallKeys(spec, columns, columns.indices)(new GenericInternalRow(values.toArray[Any]))
+    CallKeys.byValues(spec, columns, columns.indices)(new GenericInternalRow(values.toArray[Any]), 0)
   }
 
   private def named(name: String, version: String = null)(spec: ObjectNode): Unit =
@@ -295,6 +295,30 @@ class CallJournalSuite extends AnyFunSuite with LocalSpark with Eventually {
     assert(keys.distinct.size == keys.size)
   }
 
+  test("by place, a call's name is of the scope, the row's number and all that the function sees") {
+    val columns = StructType.fromDDL("a int, b int, c double, d map<string, int>")
+    def nameOf(scope: String, inputs: Int*)(elementId: Long, values: Any*) = {
+      val row = new GenericInternalRow(values.toArray)
+      val name = CallKeys.byPlace(scope, columns, inputs)(row, elementId)
+      assert(name == CallKeys.byPlace(scope, columns, inputs)(UnsafeProjection.create(columns)(row), elementId))
+      name
+    }
+    def map(value: Int) = ArrayBasedMapData(java.util.Map.of(UTF8String.fromString("k"), value), identity[Any] _, identity[Any] _)
+    def all(elementId: Long, values: Any*) = nameOf("s", 0, 1, 2, 3)(elementId, values: _*)
+    val names = Seq(
+      all(0, 1, null, 0.0, map(1)),
+      all(1, 1, null, 0.0, map(1)),
+      all(0, null, 1, 0.0, map(1)),
+      all(0, 1, null, -0.0, map(1)),
+      all(0, 1, null, 0.0, map(2)),
+      all(0, 1, null, 0.0, null),
+      nameOf("s-0", 0, 1, 2, 3)(0, 1, null, 0.0, map(1)),
+      nameOf("s", 0)(0, 1, null, 0.0, map(1))
+    )
+    assert(names.distinct.size == names.size)
+    assert(nameOf("s", 0)(0, 1, 1, 0.0, null) == nameOf("s", 0)(0, 1, 2, 1.0, map(1)))
+  }
+
   test("zeros and NaNs are one key, also inside of others; a row's own form does not matter") {
     val nan = java.lang.Double.longBitsToDouble(0x7ff8000000000001L)
     assert(keyOf("a double")(0.0) == keyOf("a double")(-0.0))
@@ -308,7 +332,7 @@ class CallJournalSuite extends AnyFunSuite with LocalSpark with Eventually {
     val columns = StructType.fromDDL("a long, b string")
     val row = new GenericInternalRow(Array[Any](7L, UTF8String.fromString("x")))
     val spec = AsyncIOSpec.fromJson(SpecBuilder.json("some.Class", "x long"))
-    val keys = new CallKeys(spec, columns, Seq(1, 0))
-    assert(keys(row) == keys(UnsafeProjection.create(columns)(row)))
+    val keys = CallKeys.byValues(spec, columns, Seq(1, 0))
+    assert(keys(row, 0) == keys(UnsafeProjection.create(columns)(row), 1))
   }
 }

@@ -6,6 +6,7 @@ import java.util.{Arrays => JArrays}
 import scala.collection.mutable.ArrayBuffer
 import scala.util.Using
 
+import io.pillarbox.async.journal.CallKey
 import io.pillarbox.spark.async.python.{CallEncoder, CallResults, PythonCall, ResultDecoder}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection}
@@ -97,14 +98,14 @@ class ArrowBatchWriterSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
    */
   private def encoded(calls: Seq[PythonCall]): (Seq[(CallResults, Int, Boolean)], Map[Long, Long]) =
     Using.Manager { use =>
-      val encoder = use(new CallEncoder(arrow, identity, size = size))
+      val encoder = use(new CallEncoder(arrow, identity, (_, _) => CallKey(0, 0), size))
       val decoder = use(new ResultDecoder(arrow, schema))
       val bodies = ArrayBuffer.empty[(CallResults, Int, Boolean)]
       var refused = Map.empty[Long, Long]
       encoder.encode(
         JArrays.asList(calls: _*),
         (parts, isLast) => {
-          val bytes = parts.tail.map(_.remaining).sum
+          val bytes = parts.drop(2).map(_.remaining).sum
           bodies += ((decoder.decode(echo(parts)), bytes, isLast))
         },
         (call, bytes) => refused += call.elementId -> bytes
@@ -117,7 +118,7 @@ class ArrowBatchWriterSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     val n = parts.head.getInt(0)
     val counts = Frame.buffer(4 * n)
     (0 until n).foreach(_ => counts.putInt(1))
-    val all = parts.head +: counts.flip() +: parts.tail
+    val all = parts.head +: counts.flip() +: parts.drop(2) // without the names
     val whole = Frame.buffer(all.map(_.remaining).sum)
     all.foreach(part => whole.put(part))
     new Frame(Frame.Results, whole.flip())

@@ -3,6 +3,7 @@ package io.pillarbox.spark.worker
 import java.nio.ByteBuffer
 import java.util.{Arrays => JArrays}
 
+import io.pillarbox.async.journal.CallKey
 import io.pillarbox.spark.async.python.{CallEncoder, PythonCall, ResultDecoder}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
@@ -16,7 +17,7 @@ class CallCodecSuite extends AnyFunSuite {
   private val arrow = SparkAdapter.arrowSchema(schema, "UTC", largeVarTypes = false)
 
   test("rows that are sent as calls come back the same as results, one call or many") {
-    val encoder = new CallEncoder(arrow, identity)
+    val encoder = new CallEncoder(arrow, identity, (_, elementId) => CallKey(elementId, -elementId))
     val decoder = new ResultDecoder(arrow, schema)
     try
       for (n <- Seq(1, 1000, 3)) {
@@ -35,7 +36,7 @@ class CallCodecSuite extends AnyFunSuite {
   }
 
   test("columns that Arrow does not bring are null") {
-    val encoder = new CallEncoder(arrow, identity)
+    val encoder = new CallEncoder(arrow, identity, (_, elementId) => CallKey(elementId, -elementId))
     val decoder = new ResultDecoder(arrow, schema.add("error", StringType))
     try {
       val decoded = decoder.decode(answer(encoder, Seq(row(1, "a"))))
@@ -48,7 +49,7 @@ class CallCodecSuite extends AnyFunSuite {
 
   test("rows stay as they are when another task of the run decodes its own") {
     val run = Some("a run")
-    val encoder = new CallEncoder(arrow, identity)
+    val encoder = new CallEncoder(arrow, identity, (_, elementId) => CallKey(elementId, -elementId))
     def decoded(x: Long, y: String) = {
       val decoder = new ResultDecoder(arrow, schema, run)
       try decoder.decode(answer(encoder, Seq(row(x, y)))).rows.head
@@ -74,7 +75,7 @@ class CallCodecSuite extends AnyFunSuite {
     var frame: Frame = null
     encoder.encode(
       JArrays.asList(calls: _*),
-      (body, _) => frame = new Frame(Frame.Results, joined(body.head +: counts.flip() +: body.tail: _*)),
+      (body, _) => frame = new Frame(Frame.Results, joined(body.head +: counts.flip() +: body.drop(2): _*)),
       (_, bytes) => fail(s"a row of $bytes bytes")
     )
     frame

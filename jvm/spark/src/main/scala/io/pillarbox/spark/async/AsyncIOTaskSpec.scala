@@ -48,7 +48,7 @@ private[pillarbox] final case class CallColumns(
 /**
  * The data that all calls of one job, or of one streaming query, share.
  *
- * @param scope the prefix of the ids of calls
+ * @param scope names where rows are numbered, as part of the ids of their calls
  * @param limitKeys name what each of the operator's limits counts, for tasks that share it
  * @param journal the folder in which answers are kept, if they are
  * @param budgetKey names the operator's budget for executors, if it has one
@@ -115,16 +115,16 @@ private[pillarbox] final case class AsyncIOTaskSpec(
   /** Returns a function that shows the input columns of a row; each thread needs its own. */
   def inputView(): InternalRow => InternalRow = SparkAdapter.view(columns.child, columns.inputs)
 
-  /** Returns a function that names the call of a row by what it asks; each thread needs its own. */
-  private def callKeys(): InternalRow => CallKey = new CallKeys(spec, columns.child, columns.keys)
+  private def callKeys(): CallKeys = CallKeys.byValues(spec, columns.child, columns.keys)
 
-  /** The same if calls are named so, else nothing. */
-  def callNames(): Option[InternalRow => CallKey] = Option.when(spec.isNamed)(callKeys())
+  /** Returns a function that names the call of a row with its number; each thread needs its own. */
+  def callNames(): (InternalRow, Long) => CallKey =
+    if (spec.isNamed) callKeys() else CallKeys.byPlace(site.scope, columns.child, columns.inputs)
 
   /** The text that `pb.call_id()` gives to a function in Python. Any thread. */
-  private def callIds(): (InternalRow, Long, Int) => String = callNames() match {
-    case Some(nameOf) => (row, _, round) => nameOf.synchronized(nameOf(row)).ofRound(round).toString
-    case None => (_, elementId, _) => s"${site.scope}-$elementId"
+  private def callIds(): (InternalRow, Long, Int) => String = {
+    val nameOf = callNames()
+    (row, elementId, round) => nameOf.synchronized(nameOf(row, elementId)).ofRound(round).toString
   }
 
   /** Returns a function that gives a row's key as bytes, equal where keys are. Single-threaded. */
@@ -161,7 +161,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
       spec.batch.map(batch => Batching(batch.rows, batch.waitMs)),
       spec.maxWaiting,
       Option.when(columns.by.nonEmpty)(Keyed(byKeys(), spec.callsPerKey.getOrElse(0))),
-      callKey = Option.when(site.journal.isDefined || spec.shareCalls)(callKeys()),
+      callKey = Option.when(site.journal.isDefined || spec.shareCalls)(callKeys()(_, 0)),
       journal = answers,
       shareCalls = spec.shareCalls,
       budget = budget,
@@ -227,9 +227,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
     SparkAdapter.arrowSchema(schema, arrow.timeZone, arrow.largeVarTypes)
 
   private def initJson(context: TaskContext): String = SessionStart.initJson(spec.json, text, context) {
-    _.put("call_id_prefix", site.scope)
-      .put("input_schema", inputSchema.json)
-      .put("named_calls", spec.isNamed)
+    _.put("input_schema", inputSchema.json)
       .put("look_ahead", lookAhead): Unit
   }
 }

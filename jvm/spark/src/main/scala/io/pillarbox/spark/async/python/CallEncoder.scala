@@ -22,12 +22,12 @@ private[pillarbox] final case class PythonCall(
  * Turns calls into the bodies of CALLS and GROUP frames. Single-threaded; off-heap memory until `close`.
  *
  * @param view the columns of a row that are sent
- * @param keys name the calls, if the worker needs the names
+ * @param nameOf names the call of a row with its number
  */
 private[pillarbox] final class CallEncoder(
     schema: Schema,
     view: InternalRow => InternalRow,
-    keys: Option[InternalRow => CallKey] = None,
+    nameOf: (InternalRow, Long) => CallKey,
     size: FrameSize = FrameSize.of(null)
 ) extends AutoCloseable {
   private val writer = new ArrowBatchWriter(schema, size)
@@ -72,7 +72,7 @@ private[pillarbox] final class CallEncoder(
   private def body(calls: JList[PythonCall]): Seq[ByteBuffer] = begin(calls) ++ writer.finishCheaply()
 
   private def begin(calls: JList[PythonCall]): Seq[ByteBuffer] =
-    CallEncoder.header(calls) +: keys.map(CallEncoder.keys(calls, _)).toSeq
+    Seq(CallEncoder.header(calls), CallEncoder.names(calls, nameOf))
 
   /** Returns the body of a COLLECT frame: who asks, then their places, and the ticket with its number of rows. */
   def collection(calls: JList[PythonCall], tickets: JList[CallTicket]): Seq[ByteBuffer] = {
@@ -88,11 +88,11 @@ private[pillarbox] final class CallEncoder(
 
 private[pillarbox] object CallEncoder {
 
-  /** The keys of the calls, 16 bytes for each, in the order of their hexadecimal digits. */
-  private def keys(calls: JList[PythonCall], keyOf: InternalRow => CallKey): ByteBuffer = {
+  /** The names of the calls, 16 bytes for each, in the order of their hexadecimal digits. */
+  private def names(calls: JList[PythonCall], nameOf: (InternalRow, Long) => CallKey): ByteBuffer = {
     val names = ByteBuffer.allocate(16 * calls.size)
     calls.forEach { call =>
-      val key = keyOf(call.row).ofRound(call.round)
+      val key = nameOf(call.row, call.elementId).ofRound(call.round)
       names.putLong(key.high).putLong(key.low): Unit
     }
     names.flip()

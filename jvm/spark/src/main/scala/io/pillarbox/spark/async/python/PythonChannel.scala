@@ -19,7 +19,7 @@ import org.apache.spark.sql.pillarbox.{TaskKills, UserFunction}
  *
  * @param initJson the operator's options and the task's identity
  * @param inputView makes a function that picks the columns to send from a row; used by one thread
- * @param callKeys makes a function that names calls, if the worker is to know; used by one thread
+ * @param callNames makes a function that names the call of a row with its number; used by one thread
  * @param decoder makes what reads answers; used by one thread
  * @param maxRowsPerFrame rows in one frame at most
  */
@@ -29,7 +29,7 @@ private[pillarbox] final case class ChannelSettings(
     initJson: String,
     inputSchema: Schema,
     inputView: () => InternalRow => InternalRow,
-    callKeys: () => Option[InternalRow => CallKey],
+    callNames: () => (InternalRow, Long) => CallKey,
     resultArrowSchema: Schema,
     decoder: () => ResultDecoder,
     maxRowsPerFrame: Int
@@ -131,7 +131,7 @@ private[pillarbox] final class PythonChannel(
       s"pillarbox writer $label",
       worker.channel,
       outbox,
-      () => new CallEncoder(settings.inputSchema, settings.inputView(), settings.callKeys(), frameSize),
+      () => new CallEncoder(settings.inputSchema, settings.inputView(), settings.callNames(), frameSize),
       settings.maxRowsPerFrame,
       (call, bytes) =>
         function.onFailure(call.elementId, call.attempt, PythonCallException.tooLarge(bytes, frameSize)),
