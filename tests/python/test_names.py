@@ -265,6 +265,17 @@ def test_rows_of_other_outputs_have_nulls_where_a_side_output_has_none() -> None
     assert batch.column("side").to_pylist() == [None, {"price": 2.0, "currency": None}]
 
 
+def test_none_among_rows_is_a_row_of_nulls_or_refused() -> None:
+    for columns in (MONEY, t.StructType([t.StructField("n", t.LongType())])):
+        nulls = [dict.fromkeys(columns.names)]
+        assert RowsEncoder(columns, {}, arrow(columns)).encode([None], ()).to_pylist() == nulls
+        assert (
+            ResultEncoder(columns, arrow(columns), True).encode([[None]]).batch.to_pylist() == nulls
+        )
+    with pytest.raises(pb.ResultTypeMismatch, match="not null, but it is None"):
+        RowsEncoder(STRICT, {}, arrow(STRICT)).encode([None], ())
+
+
 @pytest.mark.parametrize("explode", [False, True])
 def test_no_match_is_refused_where_a_column_can_not_be_null(explode: bool) -> None:
     encoder = ResultEncoder(STRICT, arrow(STRICT), explode)

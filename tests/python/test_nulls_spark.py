@@ -144,6 +144,17 @@ def test_side_outputs_check_for_nulls_though_their_columns_can_be_null(df: DataF
     assert wanted in message_of(keyed(df, Rows({"y": "b"}, "side"), side_outputs=sides))
 
 
+def test_none_among_rows_is_a_row_of_nulls(df: DataFrame) -> None:
+    out = keyed(df, Rows(None), returns="n bigint", side_outputs={"side": "x string, y string"})
+    assert [tuple(row) for row in pb.main_output(out).collect()] == [(None,)] * 2
+    side = keyed(df, Rows(None, "side"), side_outputs={"side": "x string, y string"})
+    assert [tuple(row) for row in pb.side_output(side, "side").collect()] == [(None, None)] * 2
+    exploded = df.transform(
+        pb.async_io, answering([1, None]), returns="n bigint", explode=True, inputs="k"
+    )
+    assert [row.n for row in exploded.collect()] == [1, None] * 2
+
+
 @pytest.mark.parametrize(
     "bad", [Rows({"k": "a", "N": 1}), Rows({"n": 1}, "side"), Columns({}), Rows({"k": "a", "m": 1})]
 )

@@ -58,7 +58,7 @@ class Rows(list):
         lambda: Answer("a", 1),
         lambda: [("a", 1)],
         lambda: Rows([("a", 1)]),
-        lambda: iter([("a", 1), None]),
+        lambda: iter([("a", 1)]),
         lambda: (pair for pair in [("a", 1)]),
     ],
 )
@@ -66,11 +66,34 @@ def test_rows_come_in_any_shape(answer):
     assert harness(lambda *_: answer()).process(("a", 0)) == [Row(k="a", n=1)]
 
 
-@pytest.mark.parametrize(
-    "answer", [lambda: None, lambda: [], lambda: (), lambda: iter(()), lambda: [None]]
-)
+@pytest.mark.parametrize("answer", [lambda: None, lambda: [], lambda: (), lambda: iter(())])
 def test_nothing_comes_out_of_nothing(answer):
     assert harness(lambda *_: answer()).process(("a", 0)) == []
+
+
+@pytest.mark.parametrize("returns", ["n bigint", "s struct<a:int>", "k string, n bigint"])
+@pytest.mark.parametrize("answer", [lambda: [None], lambda: iter([None])])
+def test_none_among_rows_is_a_row_of_nulls(answer, returns):
+    class Both(pb.KeyedProcessFunction):
+        def process(self, row, ctx):
+            ctx.timers.register_event_time(row.t + 1)
+            ctx.output("side", None)
+            return answer()
+
+        def on_timer(self, timestamp, ctx):
+            return answer()
+
+    one = KeyedHarness(Both(), by="k", schema="k string, t bigint", timestamp="t", returns=returns,
+                       side_outputs={"side": returns})  # fmt: skip
+    nulls = [(None,) * len(returns.split(", "))]
+    assert [tuple(row) for row in one.process(("a", 1))] == nulls
+    assert [tuple(row) for row in one.advance_watermark(2)] == nulls
+    assert [tuple(row) for row in one.side_output("side")] == nulls
+
+
+def test_none_is_no_row_of_an_input():
+    with pytest.raises(pb.ResultTypeMismatch, match="INPUT_TYPE_MISMATCH|must return"):
+        harness().process(None)
 
 
 def test_one_column_takes_bare_values():
@@ -233,18 +256,6 @@ def test_side_outputs():
     assert one.side_output("bad") == [Row(why="b is -2")]
     with pytest.raises(pb.StateError, match="no side output 'late'; declared are 'bad'"):
         one.side_output("late")
-
-
-@pytest.mark.parametrize("columns", ["why string", "why string, n int"])
-def test_none_is_no_row_of_a_side_output(columns):
-    def process(self, row, ctx):
-        ctx.output("bad", None if row.t else (None,) * len(columns.split(",")))
-
-    one = harness(process, side_outputs={"bad": columns})
-    with pytest.raises(pb.ResultTypeMismatch, match=r"SIDE_OUTPUT_OF_NONE.*side output 'bad'"):
-        one.process(("a", 1))
-    one.process(("a", 0))
-    assert [tuple(row) for row in one.side_output("bad")] == [(None,) * len(columns.split(","))]
 
 
 def test_what_is_no_row_of_several_columns_is_told_to_be_one():

@@ -32,7 +32,6 @@ class Count(pb.KeyedProcessFunction):
             raise ValueError("thirteen")
         self.n.update(n)
         yield row.k, n
-        yield None
 
     def on_timer(self, timestamp, ctx):
         raise KeyError(timestamp)

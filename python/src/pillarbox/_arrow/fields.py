@@ -40,6 +40,11 @@ class Place:
         """The names of the columns and fields on the path."""
         return self.within or ((self.path,) if self.path else ())
 
+    @property
+    def is_of_answer(self) -> bool:
+        """True for what a function answers; False for what it is given."""
+        return self.error == "RESULT_TYPE_MISMATCH"
+
     def inside(self, step: str) -> Place:
         """Return the place of a part of a value here, such as ``[]``."""
         return dataclasses.replace(self, path=self.path + step, within=self.names)

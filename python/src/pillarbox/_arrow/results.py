@@ -55,7 +55,6 @@ class ResultEncoder:
         place = Place(lenient=True)
         self._to_values = _alone if bare else row_shape(returns, place)
         self._names = names_in(returns)
-        self._nulls = (None,) * len(returns.fields)
         self._required = next((field for field in returns.fields if not field.nullable), None)
         self._columns = [
             _Column(spark, arrow, place.field(spark.name))
@@ -148,7 +147,7 @@ class ResultEncoder:
         if not isinstance(answer, list):
             expected = "a list of rows, as explode=True"
             raise wrong_shape(expected, answer, "Return [] for no row.", self._names)
-        new = [self._nulls if one is None else self._to_values(one) for one in answer]
+        new = list(map(self._to_values, answer))
         rows.extend(new)
         return len(new)
 
@@ -240,7 +239,11 @@ def _alone(answer: Any) -> Sequence[Any]:
 
 
 def row_shape(returns: t.StructType, place: Place) -> Callable[[Any], Sequence[Any]]:
-    """Return a function from one answer (not None) to its values in the order of ``returns``."""
+    """Return a function from one row to its values in the order of ``returns``.
+
+    None is a row of nulls, as in a UDTF of Spark. What a whole answer of None means, the caller
+    says.
+    """
     many = _many_columns(returns, place)
     return many if len(returns.fields) > 1 else _one_column(returns.fields[0], many)
 
@@ -250,6 +253,7 @@ def _many_columns(returns: t.StructType, place: Place) -> Callable[[Any], Sequen
     all_of = itemgetter(*names) if len(names) > 1 else lambda answer: (answer[names[0]],)
     expected = _expected(names)
     getters = Getters(names)
+    nulls = (None,) * len(names)
 
     def values(answer: Any) -> Sequence[Any]:
         if type(answer) is tuple and len(answer) == len(names):
@@ -259,6 +263,8 @@ def _many_columns(returns: t.StructType, place: Place) -> Callable[[Any], Sequen
                 return all_of(answer)
             except KeyError:
                 pass
+        if answer is None and place.is_of_answer:
+            return nulls
         getter = getters[type(answer)]
         if getter is not None:
             return getter(answer)

@@ -18,7 +18,7 @@ from .._keyed.context import EVENT_TIMER, PROCESSING_TIMER, ROW, UNKNOWN
 from .._keyed.function import AsyncKeyedProcessFunction, KeyedProcessFunction
 from .._keyed.input_columns import order_key, timestamp_reader
 from .._keyed.methods import check_methods
-from .._keyed.output import LATE, OnLate, check_names, check_on_late, row_acceptor, without_none
+from .._keyed.output import LATE, OnLate, check_names, check_on_late, row_acceptor
 from .._keyed.runtime import KeyedRuntime
 from .._keyed.surface import Timer
 from .._keyed.tagged import union_time
@@ -382,13 +382,12 @@ class Harness:
 
     def _emitted(self) -> list[t.Row]:
         runtime = self._runtime
-        rows, ends = without_none(runtime.rows, runtime.ends)
         accepted: list[t.Row] = []
         try:
-            for row in rows:
+            for row in runtime.rows:
                 accepted.append(self._accept_output(row))
         except ResultTypeMismatch:
-            runtime.blame(len(accepted), ends)
+            runtime.blame(len(accepted), runtime.ends)
             raise
         for tag, _, row in runtime.context.side_rows:
             self._sides[tag].append(row)

@@ -78,15 +78,13 @@ class KeyedContext(Context[Any]):
         return _DOMAINS[self._event]
 
     def output(self, tag: str, row: Any) -> None:
-        accept = self._acceptor(tag, row)
+        accept = self._acceptor(tag)
         self.side_rows.append((tag, self.key_index(), accept(row)))
 
-    def _acceptor(self, tag: str, row: Any) -> Callable[[Any], Any]:
+    def _acceptor(self, tag: str) -> Callable[[Any], Any]:
         if tag not in self._tags:
             declared = ", ".join(map(repr, self._tags)) or "none"
             raise error("UNKNOWN_SIDE_OUTPUT", tag=shown(tag), declared=declared)
-        if row is None:
-            raise error("SIDE_OUTPUT_OF_NONE", tag=shown(tag))
         return self._tags[tag]
 
     def key_index(self) -> int:

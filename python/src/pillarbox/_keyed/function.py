@@ -21,7 +21,8 @@ class KeyedProcessFunction:
 
     ``process`` and ``on_timer`` yield rows, or return one row, a list of rows, or None. A row is a
     dict, tuple, ``Row`` or dataclass with the columns of ``returns``, or the bare value where
-    there is just one column. An exception of a method fails the task.
+    there is just one column; None among rows is a row of nulls. An exception of a method fails the
+    task.
     """
 
     def open(self, ctx: OpenContext) -> None:

@@ -6,7 +6,6 @@ column for each side output, which is null in all other rows.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from typing import Any, Literal
@@ -170,11 +169,3 @@ class RowsEncoder:
 
 def _values_at(places: Iterable[Any], rows: list[Any]) -> list[list[Any]]:
     return [list(map(itemgetter(place), rows)) for place in places]
-
-
-def without_none(rows: list[Any], ends: list[int]) -> tuple[list[Any], list[int]]:
-    """Drop the Nones that a function yielded, and return the rows and each event's new end."""
-    if type(None) not in set(map(type, rows)):
-        return rows, ends
-    kept = [index for index, row in enumerate(rows) if row is not None]
-    return [rows[index] for index in kept], [bisect_right(kept, end - 1) for end in ends]

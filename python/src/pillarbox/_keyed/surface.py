@@ -120,7 +120,7 @@ class Context(ABC, Generic[Key]):
     def output(self, tag: str, row: Any) -> None:
         """Emit ``row`` to the side output ``tag``, which ``side_outputs=`` declares.
 
-        Raises :class:`StateError` for another tag, :class:`ResultTypeMismatch` for None, and for a
+        Raises :class:`StateError` for another tag, :class:`ResultTypeMismatch` for a
         row that does not fit its columns.
         """
 

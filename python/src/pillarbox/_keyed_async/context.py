@@ -97,7 +97,7 @@ class AsyncKeyedContext(KeyedContext, AsyncContext[Any]):
         return super().key_index() if attempt is None else attempt.key_index
 
     def output(self, tag: str, row: Any) -> None:
-        accept, key_index, attempt = self._acceptor(tag, row), self.key_index(), self._attempt()
+        accept, key_index, attempt = self._acceptor(tag), self.key_index(), self._attempt()
         assert attempt is not None
         attempt.side_rows.append((tag, key_index, accept(row)))
 

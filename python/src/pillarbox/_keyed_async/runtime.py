@@ -186,7 +186,7 @@ class AsyncKeyedRuntime(KeyedRuntime):
             raise
 
     def _accepted(self, answer: Any) -> list[Any]:
-        rows = [self._row_of(row) for row in rows_of(answer) if row is not None]
+        rows = list(map(self._row_of, rows_of(answer)))
         if self._has_error:
             return [(*row, None) for row in rows]
         return rows if self._has_call else list(map(self._plain, rows))

@@ -12,7 +12,7 @@ from .._arrow.results import too_large
 from .._arrow.rows import RowReader
 from .._keyed.command import KeyedCommand
 from .._keyed.context import UNKNOWN
-from .._keyed.output import RowsEncoder, without_none
+from .._keyed.output import RowsEncoder
 from .._keyed.runtime import KeyedRuntime
 from .._keyed.timers import as_columns
 from ..errors import EXITS, PillarboxError, ResultTypeMismatch, error
@@ -139,7 +139,7 @@ class RowRunner:
 
     def _encoded(self) -> list[pa.RecordBatch]:
         """Return the rows. An error names the key and the event of the row that it is about."""
-        rows, ends = without_none(self._runtime.rows, self._runtime.ends)
+        rows, ends = self._runtime.rows, self._runtime.ends
         side_rows = self._runtime.context.side_rows
         try:
             return self._encoder.batches(rows, side_rows, self._size)

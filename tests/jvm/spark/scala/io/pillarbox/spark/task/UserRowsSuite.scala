@@ -53,6 +53,7 @@ class UserRowsSuite extends AnyFunSuite {
   test("a null, a type and a width that don't fit are told") {
     assert(refusal(Row(null, null, null, null, null)).contains("'n' of input row cannot be null"))
     assert(refusal(Row("1", null, null, null, null)).contains("java.lang.String is not valid"))
+    assert(refusal(null).contains("null instead of a row"))
     assert(refusal(Row(1L)).contains("a row of 1 columns, but returns has 5"))
     assert(refusal(Row(1L, null, "map", null, null)).contains("java.lang.String is not valid"))
   }
