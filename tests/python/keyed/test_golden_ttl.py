@@ -125,7 +125,7 @@ def test_harness(case: Any) -> None:
     function = Plays(case["ttl"], told)
     harness = KeyedHarness(
         function, by="k", schema="k string, ts timestamp, op string", returns="answer string",
-        timestamp="ts", processing_time=0,
+        timestamp="ts", processing_time=0, on_late="process",
     )  # fmt: skip
     for step in case["steps"]:
         watermark, now, time, op = step[:4]

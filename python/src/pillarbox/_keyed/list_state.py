@@ -167,16 +167,13 @@ class ListCells(State, ListState[Any]):
         return shown
 
     def _renew(self, key_index: int, cell: ListCell) -> None:
-        assert self._policy is not None
-        if not cell.stamps:
-            return
-        stamp = self._policy.stamp() if self._policy.renews else self._policy.first_stamp()
-        if stamp == UNKNOWN:
-            return
-        if self._policy.renews:
-            if min(cell.stamps) < stamp:
-                cell.stamps = [max(one, stamp) for one in cell.stamps]
-                self._log(key_index, cell, RENEW, None, stamp)
-        elif UNKNOWN in cell.stamps:
-            cell.stamps = [stamp if one == UNKNOWN else one for one in cell.stamps]
-            self._log(key_index, cell, START, None, stamp)
+        policy, stamps = self._policy, cell.stamps
+        assert policy is not None
+        start = policy.known(UNKNOWN) if policy.renews else policy.first_stamp()
+        if start != UNKNOWN and UNKNOWN in stamps:
+            stamps = cell.stamps = [start if one == UNKNOWN else one for one in stamps]
+            self._log(key_index, cell, START, None, start)
+        stamp = policy.stamp() if policy.renews else UNKNOWN
+        if stamps and min(stamps) < stamp:
+            cell.stamps = [max(one, stamp) for one in stamps]
+            self._log(key_index, cell, RENEW, None, stamp)
