@@ -13,7 +13,7 @@ from .._arrow.fields import Place
 from .._arrow.row_class import row_class
 from .._arrow.schema import find_columns
 from .._base.checks import column_names
-from .._keyed.input_columns import check_comparable
+from .._keyed.input_columns import check_binary, check_comparable
 from .._keyed.output import row_acceptor
 
 
@@ -31,6 +31,7 @@ def keys_of(columns: t.StructType, by: str | Sequence[str]) -> t.StructType:
     keys = find_columns(columns, column_names("by", by), "by", case_sensitive=False)
     for key in keys:
         check_comparable(key, "by")
+        check_binary(key)
     return t.StructType(keys)
 
 

@@ -63,6 +63,7 @@ class Harness:
         output = output if calls is None else calls.output
         self._accept_output = row_acceptor(output, Place())
         keys = keys_of(columns, by)
+        self._note = snapshots.Note(keys, columns, time_sorted)
         self._accept_key = key_acceptor(keys)
         self._key_of = key_reader(columns, keys)
         self._by_event_time = time_sorted or timestamp is not None
@@ -128,14 +129,17 @@ class Harness:
         """Return a harness that continues from ``snapshot``; ``options`` as for a new one.
 
         Raises ``InvalidOption`` (RESTORE_WITHOUT_OPTIONS) if one is missing that a new one needs,
-        and ``StateError`` if the function declares its states in a way that does not fit.
+        and ``StateError`` for what Spark refuses at a restart: other keys, another ``time_sorted``,
+        states that are declared in a way that does not fit.
         """
         snapshots.check_options(cls, options)
         make: Any = cls
         harness: Self = make(function, **options)
         runtime, space = harness._runtime, harness._space
         try:
-            clocks = snapshots.restore(snapshot, runtime, space, harness._processing_time)
+            clocks = snapshots.restore(
+                snapshot, runtime, space, harness._processing_time, harness._note
+            )
         except BaseException:
             harness.close()
             raise
@@ -160,7 +164,7 @@ class Harness:
             "arrived": self._arrived,
             "late_rows": self.late_rows,
         }
-        return snapshots.take(self._runtime, self._space, clocks)
+        return snapshots.take(self._runtime, self._space, clocks, self._note)
 
     @property
     def watermark(self) -> int | None:

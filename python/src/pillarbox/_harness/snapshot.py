@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import json
 import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql.types import StructType
@@ -12,15 +14,50 @@ from pyspark.sql.types import StructType
 from .._keyed.context import EVENT_TIMER, PROCESSING_TIMER, UNKNOWN
 from .._keyed.runtime import KeyedRuntime
 from .._keyed.state import State
+from .._keyed.stored_names import WAITING_ROWS
 from .._keyed.ttl import StateTtl
 from ..errors import error
 from .evolution import carry_over, type_changed
 from .memory import KeySpace, dump, load
 
-_FORMAT = 1
+_FORMAT = 2
 
 
-def take(runtime: KeyedRuntime, space: KeySpace, clocks: dict[str, Any]) -> bytes:
+@dataclass(frozen=True)
+class Note:
+    """What a snapshot was taken with, as a checkpoint's ``OperatorNote`` says it."""
+
+    keys: StructType
+    columns: StructType
+    time_sorted: bool
+
+    def check(self, found: Note) -> None:
+        """Raise ``StateError`` (CHECKPOINT_MISMATCH) where Spark refuses to go on."""
+        for what, there, now in self._changes(found):
+            raise error(
+                "CHECKPOINT_MISMATCH", path="the snapshot", what=what, found=there, wanted=now
+            )
+
+    def carry(self, found: Note) -> Any:
+        """Return a function for rows that wait. Raises ``StateError`` (STATE_TYPE_CHANGED)."""
+        if not self.time_sorted:
+            return None
+        return carry_over(WAITING_ROWS, found.columns, self.columns)
+
+    def _changes(self, found: Note) -> Iterator[tuple[str, object, object]]:
+        if found.time_sorted != self.time_sorted:
+            yield "time_sorted", found.time_sorted, self.time_sorted
+        before, now = found.keys, self.keys
+        types = [", ".join(key.dataType.simpleString() for key in keys) for keys in (before, now)]
+        if types[0] != types[1]:
+            yield "keys of type", *types
+        # Keys may get other names, but none that another one of them has had.
+        had = {name: place for place, name in enumerate(before.names)}
+        if any(had.get(name, place) != place for place, name in enumerate(now.names)):
+            yield "by", *(f"[{', '.join(keys.names)}]" for keys in (before, now))
+
+
+def take(runtime: KeyedRuntime, space: KeySpace, clocks: dict[str, Any], note: Note) -> bytes:
     """Return a snapshot, which includes ``clocks`` unchanged."""
     key_indexes = range(len(space.keys))
     states = {
@@ -44,23 +81,27 @@ def take(runtime: KeyedRuntime, space: KeySpace, clocks: dict[str, Any]) -> byte
             "states": states,
             "timers": [(key_index, *timer) for key_index, timer in timers],
             "clocks": clocks,
+            "note": note,
         }
     )
 
 
 def restore(
-    snapshot: bytes, runtime: KeyedRuntime, space: KeySpace, earliest: int
+    snapshot: bytes, runtime: KeyedRuntime, space: KeySpace, earliest: int, note: Note
 ) -> dict[str, Any]:
     """Restore a snapshot into an opened runtime without keys, and return the clocks.
 
     The processing time is ``earliest`` at least. Values without a timestamp of their TTL's clock
-    count as written now. Raises ``StateError`` for a state that is gone or has another kind or
-    type, before anything is restored.
+    count as written now. Raises ``StateError`` for other keys, and a state that is gone or has
+    another kind or type, before anything is restored.
     """
     data: dict[str, Any] = pickle.loads(snapshot)
     if data["format"] != _FORMAT:
         raise error("SNAPSHOT_FORMAT", found=data["format"], expected=_FORMAT)
+    note.check(data["note"])
+    carry_row = note.carry(data["note"])
     clocks: dict[str, Any] = data["clocks"]
+    clocks["waiting"] = [(*event, carry_row(row)) for *event, row in clocks["waiting"]]
     clocks["processing_time"] = max(clocks["processing_time"], earliest)
     now = {"processing_time": clocks["processing_time"], "event_time": clocks["watermark"]}
     carries = {name: _carries(name, saved, runtime) for name, saved in data["states"].items()}

@@ -41,6 +41,22 @@ def check_comparable(column: t.StructField, option: str) -> None:
         raise error("NOT_COMPARABLE", option=option, column=column.name, data_type=data_type)
 
 
+def check_binary(column: t.StructField) -> None:
+    """Raise ``InvalidSchema`` (KEY_COLLATION) for a key with a collation but that of bytes.
+
+    On Spark the JVM says so.
+    """
+    kinds = [column.dataType]
+    for kind in kinds:
+        if isinstance(kind, t.StringType) and kind.simpleString() != "string":
+            found = column.dataType.simpleString()
+            raise error("KEY_COLLATION", column=column.name, data_type=found)
+        if isinstance(kind, t.ArrayType):
+            kinds.append(kind.elementType)
+        elif isinstance(kind, t.StructType):
+            kinds += [field.dataType for field in kind.fields]
+
+
 def timestamp_reader(
     columns: t.StructType, timestamp: str | None, is_needed: bool
 ) -> Callable[[Any], int | None]:

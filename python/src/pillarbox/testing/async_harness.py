@@ -33,7 +33,7 @@ from .._base.functions import JvmFunction
 from .._base.unknown_options import answers_unknown
 from .._harness.async_task import AsyncPlan, run_task
 from .._harness.columns import columns_of
-from .._keyed.input_columns import check_comparable
+from .._keyed.input_columns import check_binary, check_comparable
 from .._keyed.output import row_acceptor
 from ..errors import error
 
@@ -153,6 +153,7 @@ def _planned(
     keys = LimitKeys.of(schema, options.keys_of_limits, case_sensitive=False)
     for key in keys.columns.fields:
         check_comparable(key, "limit.key")
+        check_binary(key)
     for column in schema.fields:
         check_type(column.dataType, column.name, "the input")
     inputs = select_inputs(schema, options.inputs, case_sensitive=False)
