@@ -320,7 +320,18 @@ async def call(row):
     [
         ({"by": "x"}, pb.InvalidOption, "HARNESS_NEEDS_SPARK.*by"),
         ({"journal": "/tmp/j", "name": "n"}, pb.InvalidOption, "HARNESS_NEEDS_SPARK.*journal"),
-        ({"call_key": "x", "name": "n"}, pb.InvalidOption, "HARNESS_NEEDS_SPARK.*call_key"),
+        ({"call_key": "x"}, pb.InvalidOption, "CALL_KEY_WITHOUT_NAME"),
+        ({"call_key": "z", "name": "n"}, pb.InvalidOption, "UNKNOWN_COLUMN"),
+        (
+            {"call_key": "m", "name": "n", "schema": "m map<int,int>"},
+            pb.InvalidSchema,
+            "NOT_COMPARABLE.*call_key",
+        ),
+        (
+            {"limit": pb.Limit(per_second=1, key="c"), "schema": "c string collate UNICODE"},
+            pb.InvalidSchema,
+            "KEY_COLLATION",
+        ),
         ({"share_calls": True}, pb.InvalidOption, "HARNESS_NEEDS_SPARK.*share_calls"),
         (
             {"limit": pb.Limit(concurrency=2, adaptive=True)},
@@ -365,6 +376,21 @@ def test_bad_options_are_refused_before_any_call(options, problem, named):
 def test_what_is_no_function_of_python_is_refused(function, problem, named):
     with pytest.raises(problem, match=named):
         AsyncHarness(function, **X)
+
+
+def test_a_call_key_and_a_limit_of_what_calls_use_are_taken_and_hold_nothing_back():
+    async def asks(row):
+        pb.current_call().report_usage(tokens=1000)
+        return asyncio.get_running_loop().time()
+
+    harness = AsyncHarness(
+        asks, schema="x bigint", returns="at double", call_key="x", name="n", call_column="call",
+        limit=[pb.Limit(per_minute=1, unit="tokens"), pb.Limit(per_second=2)],
+    )  # fmt: skip
+    rows = harness.run([{"x": 1}, {"x": 2}])
+    assert [(row.at, row.call.usage) for row in rows] == [
+        (0.0, {"tokens": 1000.0}), (0.5, {"tokens": 1000.0}),
+    ]  # fmt: skip
 
 
 def test_carry_over_has_no_effect_as_on_a_batch():

@@ -839,7 +839,6 @@ def test_a_failure_that_ends_the_micro_batch_begins_no_call_that_waits():
     [
         ({"limit": pb.Limit(concurrency=1, adaptive=True)}, "limit.adaptive"),
         ({"limit": pb.Limit(breaker=1)}, "limit.breaker"),
-        ({"limit": pb.Limit(per_minute=1, unit="tokens")}, "limit.unit"),
         ({"budget": pb.Budget(max_calls=1)}, "budget"),
     ],
 )
@@ -847,6 +846,16 @@ def test_a_harness_refuses_what_needs_the_jvm(options, option):
     with pytest.raises(pb.InvalidOption, match="HARNESS_NEEDS_SPARK") as refused:
         harness(count, **options)
     assert option in str(refused.value)
+
+
+def test_a_limit_of_what_calls_use_is_taken_and_holds_nothing_back():
+    async def asks(self, row, ctx):
+        pb.current_call().report_usage(tokens=1000)
+        return row.k, int(asyncio.get_running_loop().time())
+
+    one = harness(asks, limit=[pb.Limit(per_minute=1, unit="tokens"), pb.Limit(per_second=1)])
+    rows = one.run_micro_batch([("a", 0), ("b", 0)])
+    assert rows == [Row(k="a", n=0), Row(k="b", n=1)]
 
 
 def test_a_limit_by_key_is_refused_as_a_key_has_one_call_at_a_time():

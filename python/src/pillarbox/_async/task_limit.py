@@ -5,16 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 
-from ..limits import Limit
+from ..limits import CALLS, Limit
 
 
 class TaskLimit:
     """The bounds of a task's calls in flight and of their starts; without limits there are none.
 
-    Times are in seconds of a monotonic clock. On the event loop only.
+    Limits of what calls use are not kept: a harness alone has some. Times are in seconds of a
+    monotonic clock. On the event loop only.
     """
 
     def __init__(self, limits: Sequence[Limit]) -> None:
+        limits = [one for one in limits if one.unit == CALLS]
         self._most = min((one.concurrency or sys.maxsize for one in limits), default=sys.maxsize)
         self._interval_s = max((one._interval_s for one in limits), default=0.0)
         self._calls = 0

@@ -110,7 +110,8 @@ class Harness:
         if calls is None:
             return KeyedRuntime(function, name, **options)
         for option, _ in options_of_jvm(calls.options):
-            raise error("HARNESS_NEEDS_SPARK", option=option)
+            if option != "limit.unit":
+                raise error("HARNESS_NEEDS_SPARK", option=option)
         runtime = AsyncKeyedRuntime(function, name, calls, *schemas, **options)
         if calls.options.limits:
             runtime.permits = TaskPermits(calls.options.limits)

@@ -111,8 +111,8 @@ class AsyncKeyedHarness(_Harness):
         as in :class:`KeyedHarness`.
     capacity, usage, timeout, retry, on_error, call_column, resource: as in
         :func:`process_keyed_async`.
-    limit: as in :func:`process_keyed_async`; all scopes are that of one harness. No ``adaptive``,
-        no ``breaker`` and no other ``unit`` than calls.
+    limit: as in :func:`process_keyed_async`; all scopes are that of one harness. No ``adaptive``
+        and no ``breaker``; one of another ``unit`` than calls holds nothing back.
     budget: refused; only Spark has what it needs.
 
     Raises as :class:`KeyedHarness`, and :class:`CallFailed` for a call that timed out.

@@ -11,6 +11,7 @@ from .._arrow.fields import Place
 from .._arrow.schema import (
     as_nullable,
     check_type,
+    find_columns,
     output_schema,
     parse_returns,
     positions,
@@ -74,9 +75,10 @@ class AsyncHarness:
     returns, inputs, explode, batch_size, ordered, capacity, usage, timeout, retry, on_error,
         call_column, resource, name: as in :func:`async_io`.
     limit: as in :func:`async_io`, with ``key``; all scopes are that of one run. No scope="key", no
-        ``adaptive``.
+        ``adaptive``, no ``breaker``. One of another ``unit`` than calls holds nothing back.
+    call_key: is checked; ids of calls are those of their rows' places.
     carry_over: has no effect, as on a batch DataFrame.
-    budget, by, call_key, share_calls, journal: refused; only Spark has what they need.
+    budget, by, share_calls, journal: refused; only Spark has what they need.
     engine: with "python" the options are refused that this engine refuses.
 
     Raises :class:`InvalidOption`, :class:`InvalidSchema` or :class:`InvalidFunction`.
@@ -139,7 +141,7 @@ def _refuse(options: AsyncOptions, engine: str) -> None:
     if engine == "python":
         refuse_for_python(options)
     for option, _ in options_of_jvm(options):
-        if option != "carry_over":
+        if option not in ("carry_over", "call_key", "limit.unit"):
             raise error("HARNESS_NEEDS_SPARK", option=option)
 
 
@@ -154,6 +156,8 @@ def _planned(
     for key in keys.columns.fields:
         check_comparable(key, "limit.key")
         check_binary(key)
+    for key in find_columns(schema, options.call_key or (), "call_key", case_sensitive=False):
+        check_comparable(key, "call_key")
     for column in schema.fields:
         check_type(column.dataType, column.name, "the input")
     inputs = select_inputs(schema, options.inputs, case_sensitive=False)
