@@ -60,6 +60,12 @@ class Channel:
             if was_idle and not self._write_some():
                 self._loop.call_soon_threadsafe(self._watch_writable)
 
+    def send_now(self, frame: bytes, limit_s: float) -> bool:
+        """Send ``frame`` after all earlier ones without the loop, as ``flush`` does."""
+        with self._lock:
+            self._waiting.append(memoryview(frame))
+        return self.flush(limit_s)
+
     def _watch_writable(self) -> None:
         if self._waiting:
             self._loop.add_writer(self._socket.fileno(), self._on_writable)

@@ -22,8 +22,7 @@ class FrameChannel:
         self._parts = keyed_frames.Parts()
 
     def send(self, frame: bytes) -> None:
-        self._channel.send(frame)
-        self._channel.flush(_NO_LIMIT_S)
+        self._channel.send_now(frame, _NO_LIMIT_S)
 
     def send_soon(self, frame: bytes) -> None:
         """Send without waiting, before what is sent later."""

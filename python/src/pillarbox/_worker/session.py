@@ -318,6 +318,5 @@ def run_watched(
 def send_fatal(channel: Channel, problem: BaseException) -> Reported:
     """Send FATAL for ``problem`` and wait until it is on its way."""
     report = report_of(problem)
-    channel.send(frames.encode_fatal(report.to_json()))
-    channel.flush(_SEND_LIMIT_S)
+    channel.send_now(frames.encode_fatal(report.to_json()), _SEND_LIMIT_S)
     return Reported(report)
