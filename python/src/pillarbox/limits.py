@@ -124,6 +124,7 @@ class Limit:
             check_name("limit.key", self.key, "tenant", "the name of a column")
         check_flag("limit.adaptive", self.adaptive)
         check_name("limit.unit", self.unit, "tokens")
+        check(self.unit != "rows", "limit.unit", 'a unit other than "rows"', self.unit, "tokens")
         given = self._rates()
         for option, amount in given.items():
             self._check_rate(f"limit.{option}", amount)

@@ -263,10 +263,10 @@ def as_share_calls(value: object) -> ShareScope | None:
 
 def as_units(value: object, option: str = "usage") -> tuple[str, ...]:
     """Convert ``usage=``, or the units of another option. Raises ``InvalidOption``."""
-    expected, example = 'different names of units, but not "calls"', '["tokens", "usd"]'
+    expected, example = 'different names of units, but not "calls" or "rows"', '["tokens", "usd"]'
     units: Any = (value,) if isinstance(value, str) else value
     is_list = isinstance(units, Sequence) and all(isinstance(one, str) for one in units)
-    fits = is_list and len(set(units)) == len(units) and not {"", "calls"} & set(units)
+    fits = is_list and len(set(units)) == len(units) and not {"", "calls", "rows"} & set(units)
     check(fits, option, expected, value, example)
     for unit in units:
         check_text(option, unit, example)

@@ -898,11 +898,13 @@ def test_names_of_the_added_columns_differ(options, second):
         harness(count, call_column=name, **options)
 
 
-def test_calls_report_what_they_use_in_declared_units_only():
+def test_calls_report_what_they_use_in_other_units_too():
     async def uses(self, row, ctx):
         pb.current_call().report_usage(tokens=5)
         pb.current_call().report_usage(usd=1)
+        return row.k, 7
 
-    one = harness(uses, usage="tokens")
-    with pytest.raises(pb.InvalidOption, match="UNKNOWN_UNIT"):
-        one.process(("a", 1))
+    one = harness(uses, usage="tokens", call_column="call")
+    with pytest.warns(UserWarning, match=r"UNKNOWN_UNIT.* a use of usd"):
+        (told,) = one.process(("a", 1))
+    assert told.call.usage == {"tokens": 5, "usd": 1}

@@ -152,7 +152,9 @@ class Keyed:
         self.notes.append((rows, name, text))
 
     def _tally(self, tally: Body) -> None:
-        self.tallies.append(tally.take(f"5q{self.units}d"))
+        counts, units = tally.take("5q"), tally.one("I")
+        used = {tally.blob().decode(): tally.one("d") for _ in range(units)}
+        self.tallies.append((*counts, used))
         while tally.at < len(tally.data):
             self.latencies.append(tally.one("q"))
 

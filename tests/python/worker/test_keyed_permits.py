@@ -79,7 +79,7 @@ def test_an_attempt_begins_when_it_is_granted_and_tells_how_it_ended(keyed):
     for _, call, at in asked:
         own = [told for told in keyed.asked if told[1] == call]
         assert own == [("ask", call, at), ("ended", call, 0, -1), ("row ended", call, 0)]
-    assert keyed.tallies == [(5, 0, 0, 0, 0)]
+    assert keyed.tallies == [(5, 0, 0, 0, 0, {})]
     assert keyed.end()
 
 
@@ -87,8 +87,25 @@ def test_no_option_no_question(keyed):
     store = Store(keyed.start_keyed(Count(), calls=CallOptions(usage="usd")))
     store.run([row("a", 1)])
     assert keyed.asked == []
-    assert keyed.tallies == [(1, 0, 0, 0, 0, 0.0)]
+    assert keyed.tallies == [(1, 0, 0, 0, 0, {})]
     assert keyed.end()
+
+
+def test_a_unit_that_is_not_declared_is_told_once_and_counts(keyed):
+    class Reports(Count):
+        async def call(self, row, ctx):
+            pb.current_call().report_usage(usd=0.5, tokens="many")
+
+    grants(keyed)
+    calls = CallOptions(usage="tokens", limit=LIMIT)
+    store = Store(keyed.start_keyed(Reports(), calls=calls))
+    store.run([row("a", 1), row("b", 1)])
+    assert [(kind, rows) for rows, kind, _ in keyed.notes] == [
+        ("UNKNOWN_UNIT usd", 0),
+        ("INVALID_USAGE tokens", 0),
+    ]
+    assert "It counts as 0" in keyed.notes[1][2]
+    assert [used for *_, used in keyed.tallies] == [{"usd": 1.0, "tokens": 0.0}]
 
 
 def test_what_calls_use_and_what_the_service_says_is_told(keyed):
@@ -123,9 +140,11 @@ def test_what_calls_use_and_what_the_service_says_is_told(keyed):
     store.run([row("c", 3)])
     last = [told[2:] for told in keyed.asked if told[0] != "ask"]
     assert [told[:1] for told in last] == [(1,), (1,)]  # it failed, and so did its row
-    calls, retries, _, errors, refused, usd, tokens = map(sum, zip(*keyed.tallies, strict=True))
+    *counts, used = zip(*keyed.tallies, strict=True)
+    calls, retries, _, errors, refused = map(sum, counts)
     assert (calls, retries, errors, refused) == (4, 1, 1, 1)
-    assert (usd, tokens) == (0.5, 15 + 20 + 20 + 30)
+    assert sum(one.get("usd", 0) for one in used) == 0.5
+    assert sum(one["tokens"] for one in used) == 15 + 20 + 20 + 30
     assert len(keyed.latencies) == 4  # failures are answers, too
 
 

@@ -27,11 +27,13 @@ CALL_TYPE = parse_columns(
     "",
 )
 
-# The metadata of these columns: the names of the input's, and the operator with its units.
+# The metadata of these columns: the names of the input's, and the operator with its units, and if
+# its calls are of lists.
 # AsyncIOPlanner.scala has the same.
 INPUTS = "pillarbox.inputs"
 OPERATOR = "pillarbox.operator"
 UNITS = "pillarbox.units"
+BATCH = "pillarbox.batch"
 
 
 def error_field(name: str, inputs: Sequence[str]) -> StructField:
@@ -39,9 +41,12 @@ def error_field(name: str, inputs: Sequence[str]) -> StructField:
     return StructField(name, ERROR_TYPE, metadata={INPUTS: list(inputs)})
 
 
-def call_field(name: str, operator: str, units: Sequence[str]) -> StructField:
+def call_field(
+    name: str, operator: str, units: Sequence[str], is_batch: bool = False
+) -> StructField:
     """Return the column that tells of each row's call."""
-    return StructField(name, CALL_TYPE, metadata={OPERATOR: operator, UNITS: list(units)})
+    metadata = {OPERATOR: operator, UNITS: list(units), BATCH: is_batch}
+    return StructField(name, CALL_TYPE, metadata=metadata)
 
 
 def parse_returns(

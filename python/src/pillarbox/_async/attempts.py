@@ -6,13 +6,14 @@ import asyncio
 import hashlib
 import random
 import time
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from .._base.failures import Failure
 from .call_places import SLICE_S
-from .calls import OF_CALLS, PAUSE, RunningCall, Told
+from .calls import OF_CALLS, PAUSE, RunningCall, Told, added
 from .failed_attempts import timed_out
 from .failed_calls import FailedCalls
 from .options import AsyncOptions
@@ -219,14 +220,20 @@ class Attempts(ABC, Generic[E]):
         element.answer = answer
         self._finish(element)
 
-    def used(self, call: RunningCall, unit: int, amounts: Sequence[float]) -> None:
+    def used(self, call: RunningCall, unit: str, amounts: Sequence[float]) -> None:
         """Called by the runner with what the rows of a call have used of a unit."""
         for element_id, amount in zip(call.elements, amounts, strict=True):
             element = self._in_flight.get(element_id)
             if element is not None:
                 element.usage = element.usage or {}
-                name = call.site.units[unit]
-                element.usage[name] = element.usage.get(name, 0.0) + amount
+                element.usage[unit] = added(element.usage.get(unit, 0.0), amount)
+
+    def noted(self, kind: str, text: str) -> None:
+        """Called by the runner with what was wrong with a report of a call."""
+        if self.failed_calls is not None:
+            self.failed_calls.note(kind, text)
+        else:  # in a test
+            warnings.warn(text, UserWarning, stacklevel=1)
 
     def told(self, call: RunningCall, told: Told) -> None:
         """Called by the runner with what the service has said of the operator's limits.

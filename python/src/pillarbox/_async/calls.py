@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from .._base.checks import is_amount
+from .._base.failures import message_of
 from ..errors import error, shown
 
 # The id of a call, or what makes it when somebody asks.
@@ -35,22 +38,24 @@ class Told:
 class CallSite:
     """The operator's name, and what reports of use need, which all calls of a task share.
 
-    ``units`` are the operator's. ``used`` takes a call, the index of a unit and an amount for each
-    of its rows, ``told`` a call and what the service has said of its limits, on any thread.
+    ``units`` are those that the operator names. ``used`` takes a call, a unit, which may be another
+    one, and an amount for each of its rows, ``told`` a call and what the service has said of its
+    limits, ``noted`` a kind and what was wrong with a report, which is to be said once; all on any
+    thread.
     """
 
     operator: str
     units: Sequence[str] = ()
-    used: Callable[[RunningCall, int, Sequence[float]], None] | None = None
+    used: Callable[[RunningCall, str, Sequence[float]], None] | None = None
     told: Callable[[RunningCall, Told], None] | None = None
+    noted: Callable[[str, str], None] | None = None
 
 
 class RunningCall:
     """One attempt of one element, or of a group of elements in the batch form.
 
     ``names`` are the ids of its rows' calls. The outcome of a call that is ``cancelled`` is not
-    reported. ``usage`` is what was reported so far; nothing
-    more is taken once it ``has_ended``.
+    reported. ``usage`` is what was reported before it ``has_ended``.
     """
 
     __slots__ = ("attempts", "cancelled", "elements", "has_ended", "is_group", "names", "pending",
@@ -75,33 +80,43 @@ class RunningCall:
         self.has_ended = False
 
     def use(self, reported: Mapping[str, Amounts]) -> None:
-        """Add to what the call has used, by unit. Raises ``NoCurrentCall`` once it has ended."""
+        """Add to what the call has used, by unit. Bookkeeping fails no call: this never raises."""
         if self.has_ended:
-            raise error("CALL_HAS_ENDED", operator=self.site.operator, units=", ".join(reported))
-        amounts = {unit: self._by_row(unit, amount) for unit, amount in reported.items()}
-        self.usage = self.usage or {}
-        for unit, by_row in amounts.items():
-            self.usage[unit] = self.usage.get(unit, 0) + sum(by_row)
+            self._note("CALL_HAS_ENDED", ", ".join(reported), units=", ".join(reported))
+        for unit, amount in reported.items():
+            if unit not in self.site.units:
+                self._note(
+                    "UNKNOWN_UNIT", unit, unit=unit, units=", ".join(self.site.units) or "none"
+                )
+            by_row = self._by_row(unit, amount)
+            if not self.has_ended:
+                self.usage = self.usage or {}
+                self.usage[unit] = added(self.usage.get(unit, 0.0), *by_row)
             if self.site.used is not None:
-                self.site.used(self, self.site.units.index(unit), by_row)
+                self.site.used(self, unit, by_row)
 
     def _by_row(self, unit: str, amount: Amounts) -> Sequence[float]:
-        """Return an amount for each row, a part of one for all. Raises ``InvalidOption``."""
-        if unit not in self.site.units:
-            units = ", ".join(self.site.units) or "none"
-            raise error("UNKNOWN_UNIT", unit=unit, units=units, operator=self.site.operator)
+        """Return an amount for each row, a part of one for all. What is no amount counts as 0."""
         rows = len(self.elements)
-        if self.is_group and isinstance(amount, (list, tuple)):
-            each, expected = amount, f"a number, or a list of {rows}, one a row"
-        else:
-            each, expected = (amount,), "a number"
-        if len(each) not in (1, rows) or not all(map(is_amount, each)):
-            raise error("INVALID_USAGE", unit=unit, expected=expected, value=shown(amount))
-        numbers = list(map(float, each))
-        whole = (self.usage or {}).get(unit, 0) + sum(numbers)
-        if not is_amount(whole):
-            raise error("INVALID_USAGE", unit=unit, expected=expected, value=shown(whole))
-        return numbers if len(each) == rows else [numbers[0] / rows] * rows
+        is_list = isinstance(amount, (list, tuple))
+        each: Sequence[object] = amount if is_list else (amount,)  # type: ignore[assignment]
+        numbers = list(map(_number, each))
+        has_place = not is_list or (self.is_group and len(each) in (1, rows))
+        if not has_place or not all(map(is_amount, each)):
+            expected = f"a number, or a list of {rows}, one a row" if self.is_group else "a number"
+            counted = shown(added(*numbers))
+            self._note(
+                *("INVALID_USAGE", unit),
+                **{"unit": unit, "expected": expected, "value": shown(amount), "counted": counted},
+            )
+        if is_list and len(numbers) == rows:
+            return numbers
+        return [added(*numbers) / rows] * rows
+
+    def _note(self, condition: str, about: str, **parameters: str) -> None:
+        if self.site.noted is not None:
+            problem = error(condition, operator=self.site.operator, **parameters)
+            self.site.noted(f"{condition} {about}", message_of(problem))
 
     def id(self) -> str:
         if self.is_group:
@@ -110,6 +125,22 @@ class RunningCall:
 
     def ids(self) -> list[str]:
         return [name if isinstance(name, str) else name() for name in self.names]
+
+
+def added(*amounts: float) -> float:
+    """Return the sum, or the largest float."""
+    return min(sum(amounts), sys.float_info.max)
+
+
+def _number(value: object) -> float:
+    """Return an amount as a float, also that of a text; 0 for what is none."""
+    number: Any = value
+    if isinstance(value, str):
+        try:
+            number = float(value)
+        except ValueError:
+            return 0.0
+    return float(number) if is_amount(number) else 0.0
 
 
 class Submission(RunningCall):
@@ -162,11 +193,12 @@ class Call:
 
         Report it before the attempt ends, also if it fails then. In the batch form a number is
         what all rows have used together, in equal parts, and a list has an amount for each row.
-        Units are those that ``usage=`` of the operator names. May be called in any coroutine or
-        thread of the call, and several times.
+        May be called in any coroutine or thread of the call, and several times.
 
-        Raises :class:`InvalidOption` for another unit, and for no finite number from 0 on, and
-        :class:`NoCurrentCall` when the attempt has ended: what comes then counts nowhere.
+        It never raises. A unit that ``usage=`` of the operator doesn't name, nor its budget or
+        limits, counts all the same, but has no metric. What is no finite number from 0 on counts as
+        0, and a text as the number that it holds. What comes when the attempt has ended counts in
+        :func:`usage` alone. Each of these is said once, in a warning of the driver.
         """
         self._running.use(amounts)
 

@@ -43,6 +43,12 @@ class FailedCalls:
             )
             self._tell(kind, 0, text)
 
+    def note(self, kind: str, text: str) -> None:
+        """Tell what was wrong with a report of a call, once."""
+        if kind not in self._told and len(self._told) < _MOST_KINDS:
+            self._told.add(kind)
+            self._tell(kind, 0, f"{self._operator}: {text}")
+
     def row(self, row: object, attempt: int, failure: Failure) -> None:
         """Take note of a row that failed for good, in this attempt."""
         self.attempt(row, attempt, failure)

@@ -231,7 +231,9 @@ class AsyncOptions:
         if self.error_column is not None:
             added.append((error_field(self.error_column, inputs), "on_error"))
         if self.call_column is not None:
-            added.append((call_field(self.call_column, self.name, self.units), "call_column"))
+            is_batch = self.batch_size is not None
+            call = call_field(self.call_column, self.name, self.units, is_batch)
+            added.append((call, "call_column"))
         return added
 
     def to_spec(self) -> dict[str, Any]:

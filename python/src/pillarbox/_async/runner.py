@@ -33,11 +33,17 @@ class Outcomes(Protocol):
 
     def failed(self, element_id: int, attempt: int, failure: Failure) -> None: ...
 
-    def used(self, call: RunningCall, unit: int, amounts: Sequence[float]) -> None:
-        """Called, before its outcome, with what the rows of a call have used of a unit."""
+    def used(self, call: RunningCall, unit: str, amounts: Sequence[float]) -> None:
+        """Called, before its outcome, with what the rows of a call have used of a unit.
+
+        What is reported later comes later.
+        """
 
     def told(self, call: RunningCall, told: Told) -> None:
         """Called, before its outcome, with what the service has said of the operator's limits."""
+
+    def noted(self, kind: str, text: str) -> None:
+        """Called with what was wrong with a report of a call, which is to be said once."""
 
     def exited(self, problem: BaseException) -> None:
         """Called if the function asked the process to end, or if reporting an outcome failed."""
@@ -65,7 +71,7 @@ class CallRunner:
         self._loop = asyncio.get_running_loop()
         self._outcomes = outcomes
         self._thread = threading.get_ident()
-        self.site = dataclasses.replace(site, used=self._used, told=self._told)
+        self.site = dataclasses.replace(site, used=self._used, told=self._told, noted=self._noted)
         self._retry, self._has_limits = command.retry, command.has_limits
         self._refuses = command.retry.if_result if command.retry else None
         self._returned = names_in(command.returns)
@@ -217,11 +223,14 @@ class CallRunner:
             call.has_ended = True
             self._tasks.pop(call, None)
 
-    def _used(self, call: RunningCall, unit: int, amounts: Sequence[float]) -> None:
+    def _used(self, call: RunningCall, unit: str, amounts: Sequence[float]) -> None:
         self._tell(self._outcomes.used, call, unit, amounts)
 
     def _told(self, call: RunningCall, told: Told) -> None:
         self._tell(self._outcomes.told, call, told)
+
+    def _noted(self, kind: str, text: str) -> None:
+        self._tell(self._outcomes.noted, kind, text)
 
     def _tell(self, tell: Callable[..., None], *arguments: Any) -> None:
         # At once on this thread, since the outcome of the call may leave in this turn of the loop.

@@ -62,10 +62,13 @@ def is_amount(value: object) -> bool:
     """Return True for a number from 0 to the largest float, of whatever class."""
     if not is_number(value, int, float, Decimal, Real):
         return False
-    # Numbers of numpy are compared as floats: their own types can't hold the bound.
-    exact: Any = value if isinstance(value, (int, Decimal)) else float(value)  # type: ignore[arg-type]
-    is_nan = not isinstance(exact, int) and math.isnan(exact)
-    return not is_nan and 0 <= exact <= sys.float_info.max
+    try:
+        # Numbers of numpy are compared as floats: their own types can't hold the bound.
+        exact: Any = value if isinstance(value, (int, Decimal)) else float(value)  # type: ignore[arg-type]
+        is_nan = not isinstance(exact, int) and math.isnan(exact)
+        return not is_nan and bool(0 <= exact <= sys.float_info.max)
+    except (ArithmeticError, ValueError):  # a fraction beyond a float, or a decimal that signals
+        return False
 
 
 def check_choice(option: str, value: object, choices: Any) -> None:

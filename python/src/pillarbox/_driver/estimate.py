@@ -180,18 +180,20 @@ class _Whole:
 
     def estimate(self) -> Estimate:
         attempts = [float(call.attempts) for call in self._calls]
-        by_unit = {unit: [c.usage.get(unit, 0.0) for c in self._calls] for unit in self._units}
+        units = {*self._units, *(unit for call in self._calls for unit in call.usage)}
+        by_unit = {unit: [c.usage.get(unit, 0.0) for c in self._calls] for unit in sorted(units)}
         sums = {unit: self._sum(amounts) for unit, amounts in by_unit.items()}
-        calls = self._sum(attempts)
+        calls = self._sum(attempts) / self._list
+        low, high = (bound / self._list for bound in self._spread(attempts))
         spread = {unit: self._spread(amounts) for unit, amounts in by_unit.items()}
         return Estimate(
             rows=self._rows,
             sample=self._count,
             failed=_mean([float(call.failed) for call in self._calls]),
-            calls=round(calls),
+            calls=math.ceil(calls),
             usage=sums,
-            duration_s=self._duration_s({"calls": calls / self._list, **sums}),
-            spread={"calls": self._spread(attempts), **spread},
+            duration_s=self._duration_s({"calls": calls, **sums}),
+            spread={"calls": (low, high), **spread},
         )
 
     def _sum(self, amounts: Sequence[float]) -> float:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructField
 
-_COUNTS = "calls", "retries", "rate_limited", "from_journal", "shared", "limit_wait_ms"
+_COUNTS = "calls", "rows", "retries", "rate_limited", "from_journal", "shared", "limit_wait_ms"
 _SCHEMA = ", ".join(
     ["operator string", *(f"{name} bigint" for name in _COUNTS), "usage map<string,double>"]
 )
@@ -28,9 +28,10 @@ def usage(
 ) -> DataFrame:
     """Return what calls have cost so far, a row for each operator that makes some.
 
-    The columns are ``operator``, ``calls`` (attempts that were started, retries included; those of
-    a list count for each of its rows), ``retries``, ``rate_limited`` (attempts that the service
-    refused by 429, 503 or a :class:`RetryAfter`), ``from_journal`` and ``shared`` (rows that needed
+    The columns are ``operator``, ``calls`` (what the service sees: attempts that were started,
+    retries included, a list of the batch form as one), ``rows`` (those that these calls were for,
+    at each attempt), ``retries``, ``rate_limited`` (calls that the service refused by 429, 503 or a
+    :class:`RetryAfter`), ``from_journal`` and ``shared`` (rows that needed
     no call of their own), ``limit_wait_ms`` (the time for which calls waited for a limit, summed
     over tasks), and ``usage``, a map with the sum of each unit that calls have reported.
 
@@ -49,7 +50,8 @@ def usage(
         the sums of a ``call_column``. The result has to have been written with one and read back,
         or be cached, since computing it makes the calls. These columns are behind the operator.
         It has the calls of rows alone, not those of tasks that failed; ``rate_limited``,
-        ``shared`` and ``limit_wait_ms`` are null.
+        ``shared`` and ``limit_wait_ms`` are null, and ``calls`` and ``retries`` where calls were of
+        lists, since their rows don't tell which of them were together.
 
     Raises :class:`InvalidOption` (NO_CALLS_TO_COUNT, NO_CALL_COLUMN, CALLS_BY_COLUMN_AGAIN), and
     :class:`EngineUnavailable` without the jar.
@@ -113,29 +115,35 @@ def _makes_calls(df: Any) -> bool:
 
 
 def _sums(df: Any, groups: list[str], field: StructField) -> Any:
+    """Return the sums of a group: first those of each of its units, by which a call has a row."""
     from pyspark.sql import functions as F
 
-    from .._arrow.schema import OPERATOR, UNITS
+    from .._arrow.schema import BATCH, OPERATOR
 
+    is_batch = (field.metadata or {}).get(BATCH, False)
     call = df[quoted(field.name)]
-    sums = [
+    keys = [df[quoted(name)].alias(f"g{at}") for at, name in enumerate(groups)]
+    used = F.posexplode_outer(F.map_entries(call["usage"])).alias("at", "used")
+    units = df.select(*keys, call.alias("call"), used)
+    first, attempts = F.coalesce("at", F.lit(0)) == 0, F.col("call.attempts")
+    made = F.when(first, attempts)
+    none = F.lit(None).cast("bigint")
+    counts = {
+        "calls": none if is_batch else F.sum(made),
+        "rows": F.sum(made),
+        "retries": none if is_batch else F.sum(F.when(first, F.greatest(attempts - 1, F.lit(0)))),
+        "from_journal": F.sum(F.when(first, F.col("call.from_journal").cast("bigint"))),
+    }
+    by = [f"g{at}" for at in range(len(groups))]
+    parts = units.groupBy(*by, F.col("used.key").alias("unit")).agg(
+        F.sum("used.value").alias("amount"), *(sum.alias(name) for name, sum in counts.items())
+    )
+    amounts = F.collect_list(F.when(F.col("unit").isNotNull(), F.struct("unit", "amount")))
+    sums = parts.groupBy(*by).agg(
         F.lit(field.metadata[OPERATOR]).alias("operator"),
-        F.sum(call["attempts"]).alias("calls"),
-        F.sum(F.greatest(call["attempts"] - 1, F.lit(0))).alias("retries"),
-        F.lit(None).cast("bigint").alias("rate_limited"),
-        F.sum(call["from_journal"].cast("bigint")).alias("from_journal"),
-        *(F.lit(None).cast("bigint").alias(name) for name in ("shared", "limit_wait_ms")),
-        _usage(call, field.metadata[UNITS]).alias("usage"),
-    ]
-    grouped = df.groupBy(*[df[quoted(name)] for name in groups]).agg(*sums)
-    return grouped.select("operator", *map(quoted, groups), *_COUNTS, "usage")
-
-
-def _usage(call: Any, units: Sequence[str]) -> Any:
-    """Return the sums of a group by unit, without those that nobody has reported."""
-    from pyspark.sql import functions as F
-
-    if not units:
-        return F.create_map().cast("map<string,double>")
-    sums = [part for unit in units for part in (F.lit(unit), F.sum(call["usage"][unit]))]
-    return F.map_filter(F.create_map(*sums), lambda _, amount: amount.isNotNull())
+        *(F.sum(name).alias(name) for name in counts),
+        *(none.alias(name) for name in _COUNTS if name not in counts),
+        F.map_from_entries(amounts).alias("usage"),
+    )
+    named = [F.col(key).alias(name) for key, name in zip(by, groups, strict=True)]
+    return sums.select("operator", *named, *_COUNTS, "usage")

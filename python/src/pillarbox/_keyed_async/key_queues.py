@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from .._async.attempts import Attempts
 from .._async.call_context import CallContext
-from .._async.calls import CallSite, RunningCall, Told
+from .._async.calls import CallSite, RunningCall, Told, added
 from .._async.command import Command
 from .._async.estimators import estimate_failure, estimator
 from .._async.runner import CallRunner
@@ -53,7 +53,7 @@ class KeyQueues(Attempts[RowCall]):
         super().__init__(calls.options, self._exit)
         self._attempt, self._accept = attempt, accept
         self._permits, self._tell = permits, tell
-        self._tally = Tally(calls.options.units)
+        self._tally = Tally()
         self._raises = calls.options.on_error == "raise"
         functions = calls.options.estimators
         self._estimated = estimator(functions) if functions else None
@@ -204,11 +204,11 @@ class KeyQueues(Attempts[RowCall]):
             assert self._permits is not None
             self._permits.gave_up(call)
 
-    def used(self, call: RunningCall, unit: int, amounts: Sequence[float]) -> None:
-        self._tally.usage[unit] += amounts[0]
+    def used(self, call: RunningCall, unit: str, amounts: Sequence[float]) -> None:
+        self._tally.usage[unit] = added(self._tally.usage.get(unit, 0.0), amounts[0])
         if (one := self._of_attempt(call)) is not None:
             one.used = one.used or {}
-            one.used[unit] = one.used.get(unit, 0.0) + amounts[0]
+            one.used[unit] = added(one.used.get(unit, 0.0), amounts[0])
         super().used(call, unit, amounts)
 
     def told(self, call: RunningCall, told: Told) -> None:

@@ -43,7 +43,7 @@ class RowCall(AttemptedCall):
         self.current: Attempt | None = None
         self.problem: BaseException | None = None
         self.asks = self.has_begun = self.ends_task = False
-        self.used: dict[int, float] | None = None
+        self.used: dict[str, float] | None = None
         self.amounts: list[float] | None = None
 
     def given(self) -> object:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 
 class Tally:
-    """The counts since they were taken last; ``usage`` has an amount for each of the units.
+    """The counts since they were taken last; ``usage`` has amounts by unit.
 
     The counts have the meaning of the operator's metrics of the same names. ``latencies`` are the
     microseconds from the start of each attempt to its answer.
@@ -14,9 +12,9 @@ class Tally:
 
     __slots__ = ("calls", "errors", "latencies", "rate_limited", "retries", "timeouts", "usage")
 
-    def __init__(self, units: Sequence[str]) -> None:
+    def __init__(self) -> None:
         self.calls = self.retries = self.timeouts = self.errors = self.rate_limited = 0
-        self.usage = [0.0] * len(units)
+        self.usage: dict[str, float] = {}
         self.latencies: list[int] = []
 
     @property
@@ -26,12 +24,12 @@ class Tally:
 
     def taken(self) -> Tally | None:
         """Return what there is, and begin anew; None for nothing."""
-        if not any(self.counts) and not any(self.usage) and not self.latencies:
+        if not any(self.counts) and not self.usage and not self.latencies:
             return None
-        found = Tally(())
+        found = Tally()
         for name in self.__slots__:
             setattr(found, name, getattr(self, name))
         self.calls = self.retries = self.timeouts = self.errors = self.rate_limited = 0
-        self.usage = [0.0] * len(found.usage)
+        self.usage = {}
         self.latencies = []
         return found

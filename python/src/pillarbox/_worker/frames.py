@@ -20,7 +20,7 @@ from ..errors import PillarboxError, error
 from . import accumulators
 
 INIT, CALLS, GROUP, PART, COLLECT, CANCEL, GIVE_UP, END = b"ICGPKXUE"
-READY, RESULTS, FAILURES, TICKETS, USAGE, TOLD, FATAL = b"ORFQSLT"
+READY, RESULTS, FAILURES, TICKETS, USAGE, TOLD, NOTE, FATAL = b"ORFQSLNT"
 
 _HEADER = struct.Struct("<IB")
 _FAILURE = struct.Struct("<qiBq")
@@ -226,9 +226,14 @@ def encode_tickets(waits: Sequence[tuple[int, int, Wait]]) -> bytes:
     return encode(TICKETS, *parts)
 
 
-def encode_usage(usage: Sequence[tuple[int, int, int, float]]) -> bytes:
-    """Encode USAGE of ``(id, attempt, unit, amount)``; a unit is its place among the operator's."""
-    return encode(USAGE, u32(len(usage)), *(_USAGE.pack(*one) for one in usage))
+def encode_usage(usage: Sequence[tuple[int, int, str, float]]) -> bytes:
+    """Encode USAGE of ``(id, attempt, unit, amount)``: the units, and each report by its place."""
+    places: dict[str, int] = {}
+    reports = [
+        _USAGE.pack(element_id, attempt, places.setdefault(unit, len(places)), amount)
+        for element_id, attempt, unit, amount in usage
+    ]
+    return encode(USAGE, u32(len(places)), texts(*places), u32(len(usage)), *reports)
 
 
 def encode_told(told: Sequence[tuple[int, int, Told]]) -> bytes:
@@ -238,6 +243,11 @@ def encode_told(told: Sequence[tuple[int, int, Told]]) -> bytes:
         for element_id, attempt, one in told
     )
     return encode(TOLD, u32(len(told)), *parts)
+
+
+def encode_note(kind: str, rows: int, text: str) -> bytes:
+    """Encode NOTE: the text of the first of a kind if ``rows`` is 0, or rows that failed."""
+    return encode(NOTE, struct.pack("<q", rows), texts(kind, text))
 
 
 def encode_end(clean: bool) -> bytes:

@@ -47,7 +47,8 @@ command's if the function gets late rows: a boolean, true for those. ::
                                u32 t changes of timers, t x u32 key index, t x u8 kind,
                                t x u8 op: 0 register, 1 delete (also: it fired), t x i64 time
                                u32 how many event-time timers fired, u32 processing-time timers
-    N NOTE     Python -> JVM   of calls that failed, and don't fail the task, before UPDATE or END:
+    N NOTE     Python -> JVM   of calls that failed, or reported what can't be counted, and don't
+                               fail the task, before UPDATE or END:
                                i64 rows, text kind, text: the first failure of the kind if rows = 0
 
 Beside these a function that makes calls has the frames of ``keyed_permits``.
@@ -125,9 +126,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from .._keyed.timers import NO_CHANGES, TimerChanges
-from .frames import PART, READY, Reader, blob, encode, packed, texts, u32
+from .frames import PART, READY, Reader, blob, encode, packed, u32
 
-SCHEMAS, FRAME, QUERY, ANSWER, UPDATE, NOTE = b"SKQAUN"
+SCHEMAS, FRAME, QUERY, ANSWER, UPDATE = b"SKQAU"
 ROWS = 0
 
 BATCH, TIME_SORTED, TIMERS_ON_DEMAND, KEEP = 1, 2, 4, 8
@@ -262,11 +263,6 @@ def encode_query(
 ) -> bytes:
     """Encode QUERY; ``asked`` is a serialized map key, the place of a page, or empty."""
     return encode(QUERY, _QUERY.pack(frame_id, state, key_index, op), blob(asked))
-
-
-def encode_note(kind: str, rows: int, text: str) -> bytes:
-    """Encode NOTE."""
-    return encode(NOTE, struct.pack("<q", rows), texts(kind, text))
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,15 @@ and blobs. A text is a blob of UTF-8, and units are those of the operator, in th
                                4 told: i32 unit, -1 calls, -2 all limits; f64 what is left of it,
                                f64 s until all of it is there again;
                                5 the row has ended: u8 1 if it failed
-                               used amounts: a f64 for each unit, NaN if nothing was reported
+                               used amounts: a f64 for each unit, NaN if nothing was reported;
+                               others count in TALLY alone
     G ANSWERS  JVM -> Python   one after the other: u8 what, i64 id of the call, and
                                1 it may begin;
                                2 it may not, 3 and that ends the task: text kind, text message
     B TALLY    Python -> JVM   since the last one: i64 calls, retries, timeouts, errors and calls
-                               that the service refused, a f64 for each unit, and an i64 for
-                               each attempt that was answered: microseconds since its start
+                               that the service refused, u32 units, of each a text and a f64,
+                               and an i64 for each attempt that was answered: microseconds
+                               since its start
 
 Each ask is answered by one answer, and ends with one "ended" or "gave up" of the same id, unless it
 was refused. Answers may cross a "gave up", and come before any frame of the JVM; those for what
@@ -29,14 +31,14 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import nan
 from typing import TYPE_CHECKING
 
 from .._async.calls import Told
 from .._async.failed_attempts import TIMEOUT
 from .._base.failures import Failure
-from .frames import Reader, encode
+from .frames import Reader, encode, texts, u32
 
 if TYPE_CHECKING:
     from .._keyed_async.permits import Asker
@@ -51,6 +53,7 @@ _FAILED, _OVERLOADED, _PAUSES_LIMITS, _TIMED_OUT = 1, 2, 4, 8
 _HEAD = struct.Struct("<Bq")
 _WITH_ROW, _WITH_FLAG = struct.Struct("<BqI"), struct.Struct("<BqB")
 _END, _SAID = struct.Struct("<BqBq"), struct.Struct("<Bqidd")
+_SUM = struct.Struct("<d")
 
 # Rows that a budget has refused were not called for.
 _BUDGET = {"BUDGET_EXCEEDED", "BUDGET_NOT_KEPT"}
@@ -60,11 +63,11 @@ class JvmPermits:
     """``Permits`` of the JVM. What is asked in one turn of the loop is sent as one frame."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, units: int, send: Callable[[bytes], None]
+        self, loop: asyncio.AbstractEventLoop, units: Sequence[str], send: Callable[[bytes], None]
     ) -> None:
         self._loop, self._send = loop, send
-        self._amounts = struct.Struct(f"<{units}d")
-        self._units = range(units)
+        self._amounts = struct.Struct(f"<{len(units)}d")
+        self._units = units
         self._told: list[bytes] = []
         self._asker: Asker | None = None
 
@@ -146,5 +149,8 @@ def _answers(body: memoryview) -> Iterator[tuple[int, int, Failure | None]]:
 def encode_tally(tally: Tally) -> bytes:
     """Encode TALLY."""
     counts = struct.pack("<5q", *tally.counts)
-    usage = struct.pack(f"<{len(tally.usage)}d", *tally.usage)
-    return encode(TALLY, counts, usage, struct.pack(f"<{len(tally.latencies)}q", *tally.latencies))
+    usage = [part for unit, sum in tally.usage.items() for part in (texts(unit), _SUM.pack(sum))]
+    units = u32(len(tally.usage))
+    return encode(
+        TALLY, counts, units, *usage, struct.pack(f"<{len(tally.latencies)}q", *tally.latencies)
+    )

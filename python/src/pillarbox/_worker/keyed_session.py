@@ -55,7 +55,7 @@ class KeyedSession:
                 raise error("PROTOCOL_ERROR", reason=f"a frame of the unexpected type {kind}")
 
     def _note(self, kind: str, rows: int, text: str) -> None:
-        self._channel.send(keyed_frames.encode_note(kind, rows, text))
+        self._channel.send(frames.encode_note(kind, rows, text))
 
     def _before_schemas(self, frame: KeyedFrame) -> KeyedUpdate:
         raise error("PROTOCOL_ERROR", reason="FRAME came before SCHEMAS")
@@ -92,6 +92,6 @@ def _frames_for(infile: Any, channel: Channel, init: Init, opened: OpenedFunctio
     if calls is None or not init.spec["asks"]:
         opened.ask(None)
         return FrameChannel(infile, channel)
-    permits = JvmPermits(channel.loop, len(calls.options.units), channel.send)
+    permits = JvmPermits(channel.loop, calls.options.units, channel.send)
     opened.ask(permits)
     return AskingChannel(infile, channel, permits)

@@ -36,6 +36,7 @@ T = TypeVar("T")
 _STOP_LIMIT_S = 2.0
 _SEND_LIMIT_S = 5.0
 _MOST_ANSWERS = 1024
+_MOST_NOTES = 100
 
 
 class Session:
@@ -67,7 +68,8 @@ class Session:
         self._attempts = array("i")
         self._answers: list[Any] = []
         self._failures: list[tuple[int, int, Failure]] = []
-        self._usage: list[tuple[int, int, int, float]] = []
+        self._usage: list[tuple[int, int, str, float]] = []
+        self._noted: set[str] = set()
         self._waits: list[tuple[int, int, Wait]] = []
         self._flush_planned = False
         self._has_places = init.spec.get("look_ahead", 0) > 0
@@ -211,13 +213,22 @@ class Session:
         if not self._flush_planned:
             self._plan_flush()
 
-    def used(self, call: RunningCall, unit: int, amounts: Sequence[float]) -> None:
+    def used(self, call: RunningCall, unit: str, amounts: Sequence[float]) -> None:
+        if self._over.done():
+            return  # what a task of the function reports now would go to the next session
         rows = zip(call.elements, call.attempts, amounts, strict=True)
         self._usage += [(element_id, attempt, unit, amount) for element_id, attempt, amount in rows]
         if not self._flush_planned:
             self._plan_flush()
 
+    def noted(self, kind: str, text: str) -> None:
+        if not self._over.done() and kind not in self._noted and len(self._noted) < _MOST_NOTES:
+            self._noted.add(kind)
+            self._channel.send(frames.encode_note(kind, 0, text))
+
     def told(self, call: RunningCall, told: Told) -> None:
+        if self._over.done():
+            return
         # For each row: those whose time is over are heard no more.
         rows = zip(call.elements, call.attempts, strict=True)
         self._channel.send(frames.encode_told([(*row, told) for row in rows]))

@@ -10,6 +10,7 @@ The function runs on the runtime of the workers, so that state, TTL and timers b
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -174,7 +175,8 @@ def call(
     id: the call's id; a list of them is a call in the batch form, by its rows.
     attempt: the number of the attempt, from 1.
     operator: the operator's name.
-    usage: the operator's units. What the function reports is in the call's ``usage``.
+    usage: the operator's units. What the function reports is in the call's ``usage``; a report of
+        another unit, or of what is no amount, is a UserWarning.
     """
     ids = tuple(id) if isinstance(id, (list, tuple)) else (id,)
     for one in ids or ("",):
@@ -182,7 +184,7 @@ def call(
     check_count("attempt", attempt, 2)
     check_name("operator", operator, "charge")
     running = RunningCall(
-        CallSite(operator, as_units(usage)),
+        CallSite(operator, as_units(usage), noted=_warn),
         elements=tuple(range(len(ids))),
         attempts=(attempt,) * len(ids),
         names=ids,
@@ -193,3 +195,7 @@ def call(
         yield Call(running)
     finally:
         CURRENT.reset(token)
+
+
+def _warn(kind: str, text: str) -> None:
+    warnings.warn(text, UserWarning, stacklevel=2)

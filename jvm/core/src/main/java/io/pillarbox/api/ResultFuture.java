@@ -31,10 +31,11 @@ public interface ResultFuture<OUT> {
   /**
    * Adds to what this attempt has used, such as tokens or dollars. Before the attempt is completed, so that
    * limits, budgets and the row's own account know it in time; later it counts into the operator's sums alone.
+   * Never throws: another unit counts as well, but has no metric; what is no amount counts as 0. The driver
+   * warns of both once.
    *
    * @param unit one of the operator's units, which {@code usage} names
    * @param amount a finite number from 0 on
-   * @throws IllegalArgumentException if the operator has no such unit, or the amount is none
    */
   void reportUsage(String unit, double amount);
 

@@ -13,10 +13,13 @@ private[pillarbox] final class AsyncMetrics(val units: UsageUnits = UsageUnits.N
   private[async] val limitWait = new PeriodTimer
   private var latencySum = 0L
 
-  /** Attempts started. */
+  /** Calls that were started: what the service sees, a list of the batch form as one. */
   var calls: Long = 0L
 
-  /** Attempts that were repetitions. */
+  /** The rows that they were for, at each of their attempts. */
+  var calledRows: Long = 0L
+
+  /** Calls that repeated one, for some of their rows. */
   var retries: Long = 0L
 
   /** Deadlines that passed, of attempts and of elements. */
@@ -31,7 +34,7 @@ private[pillarbox] final class AsyncMetrics(val units: UsageUnits = UsageUnits.N
   /** Elements that were answered from the journal, without a call. */
   var journalHits: Long = 0L
 
-  /** Attempts that the service refused, to be asked later. */
+  /** Calls that the service refused, to be asked later. */
   var rateLimited: Long = 0L
 
   /** Elements that waited for the call of another one, instead of a call of their own. */

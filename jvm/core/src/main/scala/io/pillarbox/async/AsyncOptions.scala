@@ -42,6 +42,7 @@ import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy, Failu
  * @param isRateLimit tells of a failure if the service refused the attempt, to be asked later
  * @param operatorName the name that the function is told
  * @param units in which calls report what they use
+ * @param oddReport is told of a report of another unit, or of no amount. Any thread
  * @param callId the idempotency key of the call of an input, which has this element id, after so many tickets
  *   that were given up; any thread
  * @throws IllegalArgumentException if a number is out of range, or the total timeout is shorter than an
@@ -70,6 +71,7 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
     isRateLimit: Throwable => Boolean = _.isInstanceOf[RetryAfter],
     operatorName: String = "",
     units: UsageUnits = UsageUnits.None,
+    oddReport: (String, Double) => Unit = (_: String, _: Double) => (),
     callId: (IN, Long, Int) => String = (_: IN, elementId: Long, _: Int) => elementId.toString
 ) {
   require(

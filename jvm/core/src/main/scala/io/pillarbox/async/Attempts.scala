@@ -15,8 +15,19 @@ private[async] final class Attempts[IN, OUT](way: CallWay[IN, OUT]) extends Stag
 
   override def enter(call: Call): Unit = call match {
     case group: CallGroup[IN, OUT] => beginAll(group)
-    case _ if call.current ne null => begin(call, call.current)
-    case _ => invoke(call, begin(call, new Attempt(inbox, call, call.nextAttempt, taken(call))))
+    case _ if call.current ne null =>
+      count(isRetry = false, rows = 1)
+      begin(call, call.current): Unit
+    case _ =>
+      if (!call.hasTicket) count(call.attempts > 0, rows = 1)
+      invoke(call, begin(call, new Attempt(inbox, call, call.nextAttempt, taken(call))))
+  }
+
+  /** Counts a call that is no poll. */
+  private def count(isRetry: Boolean, rows: Int): Unit = {
+    metrics.calls += 1
+    metrics.calledRows += rows
+    if (isRetry) metrics.retries += 1
   }
 
   /** Gives the function a call that it begins by itself, when it has room. */
@@ -26,6 +37,7 @@ private[async] final class Attempts[IN, OUT](way: CallWay[IN, OUT]) extends Stag
   }
 
   private def beginAll(group: CallGroup[IN, OUT]): Unit = {
+    if (!group.hasTicket) count(group.members.stream.anyMatch(_.attempts > 0), group.members.size)
     val own = taken(group)
     val permit = if (own eq null) null else new SharedPermit(own, group.members.size)
     val inputs = new util.ArrayList[IN](group.members.size)
@@ -63,10 +75,6 @@ private[async] final class Attempts[IN, OUT](way: CallWay[IN, OUT]) extends Stag
     val now = time.nanoTime
     attempt.startNanos = now
     call.current = attempt
-    if (!attempt.isPoll) {
-      metrics.calls += 1
-      if (call.attempts > 0) metrics.retries += 1
-    }
     deadlines.begins(call, now)
     attempt
   }

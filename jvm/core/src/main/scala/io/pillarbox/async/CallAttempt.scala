@@ -60,14 +60,12 @@ private[async] final class CallAttempt[IN, OUT](
   def usage: Usage = reported
 
   override def reportUsage(unit: String, amount: Double): Unit = {
-    val index = element.units.indexOf(unit, amount)
+    val counted = element.counted(unit, amount)
     synchronized {
       if (reported eq null) reported = new Usage(element.units)
-      // The sum must be an amount, too.
-      element.units.indexOf(unit, reported(index) + amount)
-      reported.add(index, amount)
     }
-    element.used(index, amount)
+    reported.add(unit, counted)
+    element.used(unit, counted)
   }
 
   override def complete(results: util.Collection[OUT]): Unit = if (claim(results)) handOver()

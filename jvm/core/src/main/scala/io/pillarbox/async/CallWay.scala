@@ -142,11 +142,15 @@ private[async] final class CallWay[IN, OUT](
   /** Sends the end of an attempt the way back. */
   def settle(attempt: Attempt): Unit = {
     val call = attempt.element
-    if (attempt.isFailure && attempt.hasBegun && options.isRateLimit(attempt.error)) metrics.rateLimited += 1
+    if (attempt.isFailure && attempt.hasBegun && options.isRateLimit(attempt.error)) countRefusal(attempt)
     var stage = call.at
     while ((stage ne null) && stage.ended(call, attempt)) stage = stage.before
     if (stage eq null) out(call, attempt)
   }
+
+  /** Counts a call that the service refused, that of a list once. */
+  private def countRefusal(attempt: Attempt): Unit =
+    if ((attempt.group eq null) || attempt.group.isFirstRefusal) metrics.rateLimited += 1
 
   /** Gives the element its rows: those of the attempt, or the policy's in the place of its failure. */
   def out(call: Call, attempt: Attempt): Unit =

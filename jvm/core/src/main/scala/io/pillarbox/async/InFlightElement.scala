@@ -70,7 +70,7 @@ private[async] sealed class InFlightElement[IN, OUT](
 
   def carry(reported: Usage): Unit = if (reported ne null) {
     if (carried eq null) carried = new Usage(units)
-    units.names.indices.foreach(unit => carried.add(unit, reported(unit)))
+    carried.addAll(reported)
   }
 
   def ticketRound: Int = if (ticket eq null) 0 else ticket.round
@@ -104,8 +104,15 @@ private[async] sealed class InFlightElement[IN, OUT](
 
   def units: UsageUnits = way.options.units
 
+  /** Returns what counts of a report, and tells what is wrong with it: that must not fail the call. */
+  def counted(unit: String, amount: Double): Double = {
+    val isAmount = UsageUnits.isAmount(amount)
+    if (!isAmount || !units.names.contains(unit)) way.options.oddReport(unit, amount)
+    if (isAmount) amount else 0.0
+  }
+
   /** Adds to what it has used, and to the operator's sum. Any thread. */
-  def used(unit: Int, amount: Double): Unit = {
+  def used(unit: String, amount: Double): Unit = {
     synchronized {
       if (reported eq null) reported = new Usage(units)
     }
@@ -178,6 +185,15 @@ private[async] final class CallGroup[IN, OUT](way: CallWay[IN, OUT])
   def failedAt(now: Long): Long = {
     if (firstFailure == Never) firstFailure = now
     firstFailure
+  }
+
+  private var isRefused = false
+
+  /** True when it is asked for the first time. */
+  def isFirstRefusal: Boolean = {
+    val isFirst = !isRefused
+    isRefused = true
+    isFirst
   }
 
   /** Drops the members that need no attempt any more; true if any is left. */

@@ -298,6 +298,82 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
       assert((1 to 3).map(found(journal, _)) == Seq(Some("one"), None, Some("three")))
   }
 
+  test("what a failed write has left whole is found by the next task of the same process") {
+    forAll(Gen.choose(0, 5), Gen.choose(0L, 60L), Gen.oneOf(true, false), minSuccessful(100)) {
+      (before, rest, isRead) =>
+        val files = memory()
+        val f = new Fixture(files)
+        val process = f.process()
+        val task = f.hold(process)
+        (1 to before).foreach(n => put(task, n, s"answer $n"))
+        task.open()
+        (6 to 20).foreach { n =>
+          val bytes = s"answer $n".getBytes(UTF_8)
+          task.add(key(n), CallCost(1), bytes, bytes.length)
+        }
+        files.room = 300L + rest
+        assertThrows[IOException](task.flush())
+        files.room = Long.MaxValue
+        task.close()
+        val there = Using.resource(new StoredAnswers(files, () => f.now).read(files.list().head.name))(_.size)
+        assert(there > before)
+        val next = f.hold(process)
+        if (isRead) assert(found(next, 20).isEmpty)
+        (1 to before).concat(6 to 5 + there - before).foreach(n => assert(found(next, n).contains(s"answer $n")))
+    }
+  }
+
+  test("an hour later a segment without an answer is deleted, and one that was cut has its whole records in another") {
+    val files = memory()
+    val f = new Fixture(files)
+    val writer = f.hold(f.process())
+    (1 to 3).foreach(n => put(writer, n, s"answer $n"))
+    val (name, bytes) = files.contents.head
+    files.put("cut" + name, bytes.dropRight(5))
+    files.put("header" + name, SegmentFormat.header)
+    files.put("nothing" + name, Array.emptyByteArray)
+    files.put("other" + name, "somebody else's".getBytes(UTF_8))
+    val others = files.contents - name
+    files.delete(name)
+    f.hold(f.process())
+    assert(files.contents.keySet == others.keySet)
+    f.now += 3600001L
+    val process = f.process()
+    val task = f.hold(process)
+    val left = files.contents
+    assert(left.size == 2 && left.contains("other" + name))
+    (1 to 2).foreach(n => assert(found(task, n).contains(s"answer $n")))
+    assert(found(task, 3).isEmpty)
+    var opened = 0
+    files.onOpen { opened += 1 }
+    f.hold(process).close()
+    assert(opened == 0)
+  }
+
+  test("a segment without an answer that is old and still written to loses none") {
+    val files = memory()
+    val f = new Fixture(files)
+    val writer = f.hold(f.process())
+    writer.open()
+    f.now += 3600001L
+    f.hold(f.process())
+    assert(files.contents.isEmpty)
+    put(writer, 1, "answer")
+    assert(found(f.hold(f.process()), 1).contains("answer"))
+  }
+
+  test("a folder with more segments than an index can number fails before a call") {
+    val files = memory()
+    val f = new Fixture(files, JournalLimits(segmentBytes = 1L, mostSegments = 3))
+    val task = f.hold(f.process())
+    (1 to 3).foreach(n => put(task, n, "answer"))
+    assertThrows[TooManySegmentsException](task.open())
+    val other = f.hold(f.process())
+    assert(found(other, 3).contains("answer"))
+    files.put("more" + files.list().head.name, files.contents.head._2)
+    assertThrows[TooManySegmentsException](f.hold(f.process()))
+  }
+
   test("a segment whose lease another process has ended is left for a new one, and no task hears of it") {
     val files = memory()
     val f = new Fixture(files)

@@ -119,7 +119,7 @@ class PythonAttemptsSuite extends AnyFunSuite with TimeLimits {
     val executor = new MailboxExecutor(new TaskMailbox(Thread.currentThread()), 1)
     val timers = new SystemProcessingTimeService(executor)
     val function =
-      new PythonAsyncFunction(InternalRow(null), identity, error => throw error, lends = false, Nil)
+      new PythonAsyncFunction(InternalRow(null), identity, error => throw error, lends = false, (_, _) => ())
     val worker = new Worker(function, failing)
     val emitted = mutable.Buffer.empty[(Long, Long)]
     val output = new AsyncOutput[InternalRow, InternalRow] {

@@ -41,6 +41,7 @@ private[journal] final class Journal(
     limits,
     age,
     name => addSegment(name, isOwn = true).number,
+    (number, size) => segments.synchronized(segments(number)).failed(size),
     (key, timeMs, segment, offset) => index.put(key, timeMs, segment, offset, isNewest = true)
   )
   private val refreshing = new Object
@@ -102,7 +103,7 @@ private[journal] final class Journal(
     val areThere =
       generations.sortBy(_._1).map { case (_, some) => areRead(some.map(file => segmentOf(file.name))) }
     // What has another name now is known by that already, or else comes in the next list.
-    val isWhole = areThere.forall(identity)
+    val isWhole = areThere.forall(identity) && !found.filter(isLeftover(_, now)).map(isReplaced).exists(identity)
     if (isWhole) {
       val there = found.iterator.map(_.name).toSet
       segments.synchronized {
@@ -122,7 +123,39 @@ private[journal] final class Journal(
    */
   private def isNew(file: JournalFile): Boolean = {
     val segment = segmentOf(file.name)
-    !segment.isOwn && (segment.readTo <= SegmentFormat.HeaderSize || segment.readTo != file.length)
+    !segment.isOwn && segment.left != file && hasUnread(segment, file)
+  }
+
+  private def hasUnread(segment: Segment, file: JournalFile) =
+    segment.readTo <= SegmentFormat.HeaderSize || segment.readTo != file.length
+
+  /** True for a file that was read, and whose writer has been killed: before an answer, or within one. */
+  private def isLeftover(file: JournalFile, nowMs: Long): Boolean = {
+    val segment = segmentOf(file.name)
+    val isLong = file.length >= segment.readTo
+    !segment.isOwn && segment.left != file && isLong && hasUnread(segment, file) &&
+    nowMs - file.writtenMs >= LeftoverMs
+  }
+
+  /**
+   * Puts the whole answers of a leftover into another segment, if there are any; false if it stays, and is not
+   * looked at again. A writer that is not dead goes on in another segment, as after a purge.
+   */
+  private def isReplaced(file: JournalFile): Boolean = {
+    val isOurs = file.length == 0 || segmentOf(file.name).readTo > 0
+    if (!isOurs) segmentOf(file.name).left = file
+    isOurs && {
+      try {
+        new StoredAnswers(files, () => age.nowMs).delete(file.name, Iterator.empty)
+        true
+      } catch {
+        case _: FileNotFoundException => true
+        case NonFatal(e) =>
+          log.debug("Could not replace the segment {} of a journal", file.name, e)
+          segmentOf(file.name).left = file
+          false
+      }
+    }
   }
 
   private def delete(file: JournalFile): Unit =
@@ -133,7 +166,9 @@ private[journal] final class Journal(
     byName.getOrElse(name, addSegment(name, isOwn = false))
   }
 
+  /** @throws TooManySegmentsException before anything is called for that could not be kept */
   private def addSegment(name: String, isOwn: Boolean): Segment = segments.synchronized {
+    if (segments.size >= limits.mostSegments) throw new TooManySegmentsException(limits.mostSegments)
     val segment = new Segment(name, segments.size, isOwn)
     segments += segment
     byName(name) = segment
@@ -202,8 +237,17 @@ private[journal] final class Journal(
   private def segmentOf(place: RecordPlace) = segments.synchronized(segments(place.segment))
 
   /** `readTo`: where the last whole record that was read ends. */
-  private final class Segment(val name: String, val number: Int, val isOwn: Boolean) {
-    var readTo = 0L
+  private final class Segment(val name: String, val number: Int, @volatile var isOwn: Boolean) {
+    @volatile var readTo = 0L
+
+    /** The file that is not read again unless it changes; null for none. */
+    var left: JournalFile = _
+
+    /** Lets the next refresh read what is behind the known records of this process. */
+    def failed(size: Long): Unit = {
+      readTo = size
+      isOwn = false
+    }
 
     private var wasSeen = false
 
@@ -218,8 +262,15 @@ private[journal] final class Journal(
   }
 }
 
+/** A process has seen more segments of a journal than its index can tell apart. */
+private[pillarbox] final class TooManySegmentsException(val most: Int)
+    extends IOException(s"it has more than $most segments")
+
 private object Journal {
   private val log = LoggerFactory.getLogger(classOf[Journal])
+
+  /** The time after which a file is left by its writer. Clocks of stores differ by less. */
+  private val LeftoverMs = TimeUnit.HOURS.toMillis(1)
 
   /** The time within which a task that finds nothing learns what others have written. */
   private val RefreshNanos = TimeUnit.SECONDS.toNanos(1)

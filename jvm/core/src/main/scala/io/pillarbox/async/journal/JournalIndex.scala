@@ -65,7 +65,6 @@ private[journal] final class JournalIndex(
    */
   @throws[IOException]
   def put(key: CallKey, timeMs: Long, segment: Int, offset: Long, isNewest: Boolean): Unit = synchronized {
-    require(offset > 0 && offset <= LargestOffset && segment < MostSegments, s"$offset in segment $segment")
     if (table.isFull) spill()
     table.put(key, timeMs, segment.toLong << OffsetBits | offset, isNewest)
   }
@@ -103,7 +102,7 @@ private[journal] final class JournalIndex(
   }
 }
 
-private object JournalIndex {
+private[journal] object JournalIndex {
 
   /** A table of them takes a sixth of the heap at most. */
   private val MostSlots =
@@ -113,5 +112,7 @@ private object JournalIndex {
   private final val MergedRuns = 4
   private final val OffsetBits = 40
   private final val LargestOffset = (1L << OffsetBits) - 1
-  private final val MostSegments = 1 << 23
+
+  /** A place is a segment's number and an offset, which the size of segments bounds, in 63 bits. */
+  final val MostSegments = 1 << 23
 }

@@ -17,6 +17,8 @@ import org.slf4j.LoggerFactory
  *
  * @param age tells how long the answers count
  * @param onSegment gives a new segment its number
+ * @param onFailed takes a segment in which a write has failed, and where the records end that `onRecord` knows:
+ *   others may be behind them, whole
  * @param onRecord takes each record, with its segment and place, once it can be read
  */
 private[journal] final class SegmentWriter(
@@ -24,6 +26,7 @@ private[journal] final class SegmentWriter(
     limits: JournalLimits,
     age: RecordAge,
     onSegment: String => Int,
+    onFailed: (Int, Long) => Unit,
     onRecord: (CallKey, Long, Int, Long) => Unit
 ) {
   import SegmentWriter._
@@ -64,6 +67,7 @@ private[journal] final class SegmentWriter(
     } catch {
       case e: Throwable =>
         closeQuietly(out, name)
+        deleteQuietly(name)
         throw e
     }
   }
@@ -119,6 +123,7 @@ private[journal] final class SegmentWriter(
     } catch {
       case e: Throwable =>
         if (current eq segment) abandon(e)
+        segment.fail()
         throw e
     }
   }
@@ -148,6 +153,7 @@ private[journal] final class SegmentWriter(
           case problem: IOException => problem
           case other => new IOException(s"Segment ${segment.name} could not be closed: $other", other)
         })
+        segment.fail()
         throw segment.failure
     }
     segment.tell()
@@ -214,6 +220,9 @@ private[journal] final class SegmentWriter(
       forget()
     }
 
+    /** Tells that it may have records which nobody knows. */
+    def fail(): Unit = onFailed(number, if (persists) size else 0L)
+
     /** Notes that its records are lost. */
     def lose(reason: IOException): Unit = {
       failure = reason
@@ -257,8 +266,10 @@ private object SegmentWriter {
 /**
  * @param segmentBytes the size from which on a segment gets a successor
  * @param flushIntervalMs the time after which a segment is closed, where files are only safe then
+ * @param mostSegments that a process may see, while it has the journal open
  */
 private[pillarbox] final case class JournalLimits(
     segmentBytes: Long = 64L << 20,
-    flushIntervalMs: Long = 5000L
+    flushIntervalMs: Long = 5000L,
+    mostSegments: Int = JournalIndex.MostSegments
 )

@@ -166,10 +166,11 @@ private[pillarbox] final case class AsyncIOTaskSpec(
       shareCalls = spec.shareCalls,
       budget = budget,
       ticketing = ticketing(tickets),
-      accounted = columns.call.map(_ => new CallColumn(spec.units).add(_, _)),
+      accounted = columns.call.map(_ => CallColumn.add(_, _)),
       isRateLimit = ServiceOverload.isRateLimit,
       operatorName = spec.name,
       units = spec.usageUnits,
+      oddReport = new OddReports(spec, failed).tell,
       callId = callIds()
     )
   }

@@ -34,7 +34,7 @@ private[async] final class AsyncStep(
   val bill: TaskBill = TaskBill.of(task.spec, context, metrics, task.metrics)
   private val timers = new SystemProcessingTimeService(executor)
   val calls: TaskCalls =
-    AsyncStep.callsOf(task, context, error => action.processor.reportThrowable(named(error)))
+    AsyncStep.callsOf(task, context, failed, error => action.processor.reportThrowable(named(error)))
   val operator: AsyncWaitOperator[InternalRow, InternalRow] = orClosed {
     new AsyncWaitOperator(
       calls.function,
@@ -166,6 +166,10 @@ private[async] object AsyncStep {
     catch { case failure: PythonTaskFailure => throw named(task, failure) }
 
   /** A function of its own, so that the step does not keep the context. */
-  private def callsOf(task: AsyncIOTaskSpec, context: TaskContext, fatal: Throwable => Unit): TaskCalls =
-    naming(task)(TaskCalls.of(task, context, fatal))
+  private def callsOf(
+      task: AsyncIOTaskSpec,
+      context: TaskContext,
+      failed: FailedCalls,
+      fatal: Throwable => Unit
+  ): TaskCalls = naming(task)(TaskCalls.of(task, context, failed, fatal))
 }

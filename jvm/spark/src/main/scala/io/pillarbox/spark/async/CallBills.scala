@@ -31,8 +31,8 @@ private[pillarbox] final class CallBills(say: String => Unit) extends DriverMess
       isDone: Boolean
   ): Unit = synchronized {
     val Array(run, operatorId, name, operator, source) = about
-    val bill = bills.computeIfAbsent((run, operatorId), _ => new Bill(name, operator, units.toSeq))
-    bill.take(source, amounts, isDone)
+    val bill = bills.computeIfAbsent((run, operatorId), _ => new Bill(name, operator))
+    bill.take(source, Sums.of(amounts, units), isDone)
   }
 
   override def ended(run: String): Unit = of { case (of, _) => of == run }.foreach(bill => say(bill.line))
@@ -46,7 +46,7 @@ private[pillarbox] final class CallBills(say: String => Unit) extends DriverMess
    */
   def ofOperators(operators: Seq[AsyncIOSpec]): String =
     json(operators.distinctBy(_.operatorId).map { spec =>
-      of { case (_, id) => id == spec.operatorId }.foldLeft(new Bill(spec.name, spec.operator, Nil))(_ + _)
+      of { case (_, id) => id == spec.operatorId }.foldLeft(new Bill(spec.name, spec.operator))(_ + _)
     })
 
   private def of(wanted: ((String, String)) => Boolean): Seq[Bill] = synchronized {
@@ -64,13 +64,16 @@ private[pillarbox] object CallBills {
     new CallBills(log.info(_))
   }
 
-  /** The amounts of a task so far, as a report has them: the counts, then those of units. */
+  /** The amounts of a task so far, as a report has them: the counts, then those of `units`. */
   def amounts(metrics: AsyncMetrics): Array[Double] =
-    Counts.map { case (_, of) => of(metrics).toDouble }.toArray ++ metrics.units.names.indices
-      .map(metrics.usage(_))
+    Counts.map { case (_, of) => of(metrics).toDouble }.toArray ++ metrics.usage.amounts.map(_._2)
+
+  /** The units that were reported so far: those that the operator names, and others. */
+  def units(metrics: AsyncMetrics): Array[String] = metrics.usage.amounts.map(_._1).toArray
 
   private val Counts: Seq[(String, AsyncMetrics => Long)] = Seq(
     "calls" -> (_.calls),
+    "rows" -> (_.calledRows),
     "retries" -> (_.retries),
     "rate_limited" -> (_.rateLimited),
     "from_journal" -> (_.journalHits),
@@ -81,40 +84,53 @@ private[pillarbox] object CallBills {
   /** Operators in runs that are kept; a notebook has a run for each of its actions. */
   private final val MostBills = 10000
 
-  private def sum(one: Array[Double], other: Array[Double]): Array[Double] =
-    one.zipAll(other, 0.0, 0.0).map { case (a, b) => BudgetSpent.add(a, b) }
+  /** Counts in the order of `Counts`, and amounts by unit. */
+  private final case class Sums(counts: Seq[Double], usage: Map[String, Double]) {
+    def +(other: Sums): Sums = Sums(
+      counts.zip(other.counts).map { case (a, b) => a + b },
+      other.usage.foldLeft(usage) { case (all, (unit, more)) =>
+        all.updated(unit, BudgetSpent.add(all.getOrElse(unit, 0.0), more))
+      }
+    )
+  }
+
+  private object Sums {
+    val Nothing: Sums = Sums(Counts.map(_ => 0.0), Map.empty)
+
+    def of(amounts: Array[Double], units: Array[String]): Sums = {
+      val (counts, usage) = amounts.toSeq.splitAt(Counts.size)
+      Sums(counts, units.zip(usage).toMap)
+    }
+  }
 
   /** The bill of one operator in one run. */
-  private final class Bill(name: String, operator: String, units: Seq[String]) {
-    private var ended = Array.empty[Double]
-    private val running = mutable.HashMap.empty[String, Array[Double]]
+  private final class Bill(name: String, operator: String) {
+    private var ended = Sums.Nothing
+    private val running = mutable.HashMap.empty[String, Sums]
 
-    /** Takes the amounts of a task, the last of which count. */
-    def take(source: String, amounts: Array[Double], isDone: Boolean): Unit =
+    /** Takes the sums of a task, the last of which count. */
+    def take(source: String, sums: Sums, isDone: Boolean): Unit =
       if (isDone) {
         running -= source
-        ended = sum(ended, amounts)
-      } else running(source) = amounts
+        ended += sums
+      } else running(source) = sums
 
-    private def amounts: Array[Double] =
-      running.values.foldLeft(ended)(sum(_, _)).padTo(Counts.size + units.size, 0.0)
+    private def sums: Sums = running.values.foldLeft(ended)(_ + _)
 
     /** Returns the same as it is now. */
-    def copied: Bill = new Bill(name, operator, units) + this
+    def copied: Bill = new Bill(name, operator) + this
 
-    /** Returns the sum, with the units of `other`. */
+    /** Returns the sum. */
     def +(other: Bill): Bill = {
-      val both = other.empty
-      both.ended = sum(ended, other.amounts)
+      val both = new Bill(name, operator)
+      both.ended = ended + other.sums
       both
     }
 
-    private def empty = new Bill(name, operator, units)
-
     private def counts: Seq[(String, Long)] =
-      Counts.zip(amounts).map { case ((name, _), amount) => name -> amount.toLong }
+      Counts.zip(sums.counts).map { case ((name, _), amount) => name -> amount.toLong }
 
-    private def usage: Seq[(String, Double)] = units.zip(amounts.drop(Counts.size)).filter(_._2 > 0)
+    private def usage: Seq[(String, Double)] = sums.usage.toSeq.filter(_._2 > 0).sortBy(_._1)
 
     def told: JMap[String, Any] =
       (Map[String, Any]("operator" -> name, "usage" -> usage.toMap.asJava) ++ counts).asJava
@@ -124,8 +140,9 @@ private[pillarbox] object CallBills {
       val many = counts.toMap
       def part(name: String, what: String) = Option.when(many(name) > 0)(f"${many(name)}%,d $what")
       val waited = many("limit_wait_ms")
+      val rows = if (many("rows") == many("calls")) "" else f" for ${many("rows")}%,d rows"
       val parts = Seq(
-        Some(if (many("calls") == 1) "1 call" else f"${many("calls")}%,d calls"),
+        Some((if (many("calls") == 1) "1 call" else f"${many("calls")}%,d calls") + rows),
         part("retries", "retries"),
         part("rate_limited", "rate-limited"),
         part("from_journal", "answers from the journal"),

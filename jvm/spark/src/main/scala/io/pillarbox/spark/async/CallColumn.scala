@@ -14,7 +14,7 @@ import org.apache.spark.unsafe.types.UTF8String
  * used, so that the sum over rows is what was paid. `python/src/pillarbox/_async/python_output.py` makes the
  * same.
  */
-private[async] final class CallColumn(units: Seq[String]) {
+private[pillarbox] object CallColumn {
 
   /** Returns the rows with the column behind them. */
   def add(account: CallAccount, rows: JCollection[InternalRow]): JCollection[InternalRow] = {
@@ -32,13 +32,9 @@ private[async] final class CallColumn(units: Seq[String]) {
   }
 
   private def mapOf(usage: Usage): ArrayBasedMapData = {
-    val amounts = if (usage == null) Nil else units.zipWithIndex.map { case (unit, i) => unit -> usage(i) }
-    val (used, sums) = amounts.filter(_._2 > 0).unzip
+    val (used, sums) = (if (usage == null) Nil else usage.amounts.filter(_._2 > 0)).unzip
     ArrayBasedMapData(used.map(UTF8String.fromString).toArray[Any], sums.toArray[Any])
   }
-}
-
-private[pillarbox] object CallColumn {
 
   val Type: StructType = new StructType()
     .add("call_id", StringType)

@@ -72,7 +72,7 @@ private[async] final class OwnCalls(
     catch { case NonFatal(error) => error }
 
   override def take(message: Frame): Unit =
-    if (message.kind == WorkerCalls.Tally) takeTally(message.body)
+    if (message.kind == WorkerCalls.Tally) takeTally(message)
     else while (message.body.hasRemaining) takeAttempt(message.body)
 
   private def takeAttempt(body: ByteBuffer): Unit = {
@@ -117,16 +117,15 @@ private[async] final class OwnCalls(
     all(_)
   }
 
-  private def takeTally(body: ByteBuffer): Unit = {
+  private def takeTally(message: Frame): Unit = {
+    import message.body
     metrics.calls += body.getLong
+    metrics.calledRows = metrics.calls
     metrics.retries += body.getLong
     metrics.timeouts += body.getLong
     metrics.errors += body.getLong
     metrics.rateLimited += body.getLong
-    spec.units.indices.foreach { unit =>
-      val amount = body.getDouble
-      if (amount > 0) metrics.usage.add(unit, amount)
-    }
+    (0 until body.getInt).foreach(_ => metrics.usage.add(message.readText(), body.getDouble))
     while (body.hasRemaining) metrics.latencies.add(body.getLong * NanosPerMicro)
     publish()
     val now = System.nanoTime

@@ -45,7 +45,7 @@ private[async] final class TaskBill(run: String, spec: AsyncIOSpec, metrics: Asy
     DriverMessages.bill(
       Array(run, spec.operatorId, spec.name, spec.operator, source),
       CallBills.amounts(metrics),
-      spec.units.toArray,
+      CallBills.units(metrics),
       isDone
     )
     val latencies = metrics.latencies.take()

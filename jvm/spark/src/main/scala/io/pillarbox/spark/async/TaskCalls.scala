@@ -4,7 +4,7 @@ import io.pillarbox.api.AsyncFunction
 import io.pillarbox.async.AsyncWaitOperator
 import io.pillarbox.async.budget.BudgetPart
 import io.pillarbox.spark.async.python.{PythonAsyncFunction, PythonChannel}
-import io.pillarbox.spark.task.UserClasses
+import io.pillarbox.spark.task.{FailedCalls, UserClasses}
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
@@ -76,9 +76,14 @@ private sealed abstract class TaskCalls(task: AsyncIOTaskSpec) {
 private object TaskCalls {
 
   /** @param fatal runs, on any thread, when no call can be made any more */
-  def of(task: AsyncIOTaskSpec, context: TaskContext, fatal: Throwable => Unit): TaskCalls =
+  def of(
+      task: AsyncIOTaskSpec,
+      context: TaskContext,
+      failed: FailedCalls,
+      fatal: Throwable => Unit
+  ): TaskCalls =
     task.function match {
-      case python: AsyncIOFunction.Python => new PythonCalls(task, python, context, fatal)
+      case python: AsyncIOFunction.Python => new PythonCalls(task, python, context, failed, fatal)
       case AsyncIOFunction.Jvm(className, options) => new JvmCalls(task, className, options)
     }
 
@@ -105,6 +110,7 @@ private object TaskCalls {
       task: AsyncIOTaskSpec,
       python: AsyncIOFunction.Python,
       context: TaskContext,
+      failed: FailedCalls,
       fatal: Throwable => Unit
   ) extends TaskCalls(task) {
     private val settings = orClosed(task.channelSettings(python, context))
@@ -117,12 +123,12 @@ private object TaskCalls {
         task.text.about(task.columns.answers)(_),
         fatal,
         task.lookAhead > 0,
-        task.spec.units
+        failed.attempt(_)(_)
       )
     private val channel = orClosed(new PythonChannel(settings, context, function))
 
     override def connect(operator: AsyncWaitOperator[InternalRow, InternalRow]): Unit =
-      function.connect(channel, operator.completionBatch())
+      function.connect(channel, operator.completionBatch(), operator.metrics.usage.add)
 
     override def abort(): Unit = channel.abort()
   }

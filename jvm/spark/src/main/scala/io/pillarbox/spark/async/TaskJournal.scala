@@ -71,6 +71,9 @@ private[async] final class HeldFolder(
   private def failing[T](what: String)(body: => T): T =
     try body
     catch {
+      case problem: TooManySegmentsException =>
+        val parameters = Seq("path" -> folder.path, "most" -> problem.most)
+        throw new ReportedException(FailureReport.of(TooMany, task.spec.operator, parameters: _*), problem)
       case problem: IOException =>
         val reason = Option(problem.getMessage).getOrElse(problem.getClass.getSimpleName)
         val parameters = Seq("path" -> folder.path, "what" -> what, "reason" -> reason)
@@ -88,6 +91,7 @@ private[async] object HeldFolder {
       scratch = () => LocalFolders.root
     )
   private final val Failed = "JOURNAL_FAILED"
+  private final val TooMany = "JOURNAL_TOO_MANY_FILES"
 }
 
 /**

@@ -52,7 +52,7 @@ private[pillarbox] final class AsyncIOPlanner(df: DataFrame, spec: AsyncIOSpec) 
   private def metadata: Map[String, Metadata] = {
     val failed = new MetadataBuilder().putStringArray(Inputs, rows.output.map(_.name).toArray).build()
     val told = new MetadataBuilder().putString(Operator, spec.name)
-    val call = told.putStringArray(Units, spec.units.toArray).build()
+    val call = told.putStringArray(Units, spec.units.toArray).putBoolean(Batch, spec.batch.isDefined).build()
     Option.when(spec.onError == OnError.Column)(spec.errorColumn -> failed).toMap ++
       spec.callColumn.map(_ -> call)
   }
@@ -76,6 +76,7 @@ private[plan] object AsyncIOPlanner {
   private val Inputs = "pillarbox.inputs"
   private val Operator = "pillarbox.operator"
   private val Units = "pillarbox.units"
+  private val Batch = "pillarbox.batch"
 
   /** The struct that `on_error="column"` adds. */
   val ErrorType: StructType = new StructType()

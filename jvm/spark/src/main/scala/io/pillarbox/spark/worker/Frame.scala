@@ -19,6 +19,17 @@ private[pillarbox] final class Frame(val kind: Byte, val body: ByteBuffer) {
   }
 }
 
+/**
+ * What a worker tells of calls that does not fail the task.
+ *
+ * @param rows the rows that have failed so; 0 if this is the first of its kind, which `text` describes
+ */
+private[pillarbox] final case class CallNote(rows: Long, kind: String, text: String)
+
+private[pillarbox] object CallNote {
+  def of(frame: Frame): CallNote = CallNote(frame.body.getLong, frame.readText(), frame.readText())
+}
+
 private[pillarbox] object Frame {
   // JVM to Python
   val Init: Byte = 'I'
@@ -34,6 +45,7 @@ private[pillarbox] object Frame {
   val Tickets: Byte = 'Q'
   val Usage: Byte = 'S'
   val Told: Byte = 'L'
+  val Note: Byte = 'N'
   val Fatal: Byte = 'T'
   // Both ways
 

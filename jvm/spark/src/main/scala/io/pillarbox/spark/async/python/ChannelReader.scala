@@ -1,7 +1,7 @@
 package io.pillarbox.spark.async.python
 
 import io.pillarbox.async.CallTicket
-import io.pillarbox.spark.worker.{Frame, FrameReader, PythonWorkerException}
+import io.pillarbox.spark.worker.{CallNote, Frame, FrameReader, PythonWorkerException}
 
 /** The thread that reads the worker's frames and passes them on, until END, FATAL, or a broken channel. */
 private[python] final class ChannelReader(
@@ -35,6 +35,10 @@ private[python] final class ChannelReader(
     case Frame.Usage =>
       usage(frame)
       true
+    case Frame.Note =>
+      val note = CallNote.of(frame)
+      function.onNote(note.kind, note.text)
+      true
     case Frame.Told =>
       told(frame)
       true
@@ -57,10 +61,10 @@ private[python] final class ChannelReader(
   }
 
   private def usage(frame: Frame): Unit = {
-    val n = frame.body.getInt
-    (0 until n).foreach { _ =>
-      import frame.body.{getDouble, getInt, getLong}
-      function.onUsage(elementId = getLong, attempt = getInt, unit = getInt, amount = getDouble)
+    import frame.body.{getDouble, getInt, getLong}
+    val units = Array.fill(getInt)(frame.readText())
+    (0 until getInt).foreach { _ =>
+      function.onUsage(elementId = getLong, attempt = getInt, unit = units(getInt), amount = getDouble)
     }
   }
 

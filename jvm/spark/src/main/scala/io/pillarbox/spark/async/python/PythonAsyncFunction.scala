@@ -19,26 +19,36 @@ import org.apache.spark.sql.catalyst.InternalRow
  * @param shown shows a text that may quote an answer
  * @param fatal takes the reason why the worker can't go on; any thread
  * @param lends the worker gets rows ahead and keeps their places
- * @param units in which the worker reports what calls use
+ * @param noted takes a kind and what was wrong with a report of a call; any thread
  */
 private[pillarbox] final class PythonAsyncFunction(
     noMatch: InternalRow,
     shown: String => String,
     fatal: Throwable => Unit,
     lends: Boolean,
-    units: Seq[String]
+    noted: (String, String) => Unit
 ) extends BatchAsyncFunction[InternalRow, InternalRow]
     with LookAheadFunction[InternalRow, InternalRow]
     with TicketedFunction[InternalRow, InternalRow] {
 
   private var channel: CallChannel = _
   private var batch: CompletionBatch[InternalRow] = _
+  private var usedLate: (String, Double) => Unit = _
   private val pending = new ConcurrentHashMap[java.lang.Long, ResultFuture[InternalRow]]
 
-  /** Sets where calls go and how answers come back. Before the channel opens. */
-  def connect(to: CallChannel, answers: CompletionBatch[InternalRow]): Unit = {
+  /**
+   * Sets where calls go and how answers come back. Before the channel opens.
+   *
+   * @param late takes what attempts have used that are over; any thread
+   */
+  def connect(
+      to: CallChannel,
+      answers: CompletionBatch[InternalRow],
+      late: (String, Double) => Unit = (_, _) => ()
+  ): Unit = {
     channel = to
     batch = answers
+    usedLate = late
   }
 
   override def open(context: OpenContext): Unit = channel.open()
@@ -117,11 +127,15 @@ private[pillarbox] final class PythonAsyncFunction(
     else if (count < 0) batch.completeOne(future, noMatch)
     else batch.complete(future, Arrays.asList(Arrays.copyOfRange(rows, from, from + count): _*))
 
-  /** Takes what an attempt has used of a unit, before its answer. Reader thread. */
-  def onUsage(elementId: Long, attempt: Int, unit: Int, amount: Double): Unit = {
+  /** Takes what an attempt has used of a unit, before its answer or after it. Reader thread. */
+  def onUsage(elementId: Long, attempt: Int, unit: String, amount: Double): Unit = {
     val future = pending.get(elementId)
-    if (future != null && future.attempt == attempt) future.reportUsage(units(unit), amount)
+    if (future != null && future.attempt == attempt) future.reportUsage(unit, amount)
+    else usedLate(unit, amount)
   }
+
+  /** Takes what was wrong with a report of a call, once for each kind. Reader thread. */
+  def onNote(kind: String, text: String): Unit = noted(kind, text)
 
   /**
    * Takes what the service said of a limit in an attempt, before its answer. Reader thread.

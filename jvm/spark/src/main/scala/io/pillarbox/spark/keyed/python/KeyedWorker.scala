@@ -134,14 +134,14 @@ private final class KeyedWorker(
     val wanted = kinds ++ KeyedWorker.Besides
     var frame = worker.next(wanted: _*)
     while (!kinds.contains(frame.kind)) {
-      if (frame.kind == KeyedWorker.Note) takeNote(frame) else made.foreach(_.take(frame))
+      if (frame.kind == Frame.Note) takeNote(frame) else made.foreach(_.take(frame))
       frame = worker.next(wanted: _*)
     }
     frame
   }
 
   private def takeNote(note: Frame): Unit = {
-    val (rows, kind, text) = (note.body.getLong, note.readText(), note.readText())
+    val CallNote(rows, kind, text) = CallNote.of(note)
     if (rows > 0) failed.row(kind, rows) else failed.attempt(kind)(text)
   }
 
@@ -204,9 +204,8 @@ private object KeyedWorker {
   final val Query: Byte = 'Q'
   final val Answer: Byte = 'A'
   final val Update: Byte = 'U'
-  final val Note: Byte = 'N'
 
   /** Frames that may come before any answer. */
-  private val Besides: Seq[Byte] = Note +: WorkerCalls.Kinds
+  private val Besides: Seq[Byte] = Frame.Note +: WorkerCalls.Kinds
   private final val NanosPerMs = 1000000L
 }
