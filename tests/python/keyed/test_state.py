@@ -1,12 +1,16 @@
 """What state handles keep, give and refuse; without TTL."""
 
+import dataclasses
 import datetime
 import decimal
 import re
+from typing import Annotated
 
 import numpy as np
 import pytest
+from pyspark.ml.linalg import Vectors, VectorUDT
 from pyspark.sql import Row
+from pyspark.sql import types as t
 
 import pillarbox as pb
 from keyed.support import AtKeys
@@ -100,6 +104,102 @@ def test_changing_what_was_read_or_written_does_not_change_the_state():
     assert state.value().b == [1]
 
 
+class Bag:
+    """Its copies by Python are no bags, as those of Spark's vectors are no vectors."""
+
+    def __init__(self, label, *items):
+        self.label, self.items = label, list(items)
+
+    def __eq__(self, other):
+        return isinstance(other, Bag) and vars(self) == vars(other)
+
+    __hash__ = None
+
+    def __deepcopy__(self, memo):
+        return self.items
+
+
+class BagType(t.UserDefinedType):
+    @classmethod
+    def sqlType(cls):
+        items = t.ArrayType(t.IntegerType())
+        return t.StructType().add("label", "string").add("items", items).add("on", "date")
+
+    def serialize(self, obj):
+        return {"label": obj.label, "items": obj.items}
+
+    def deserialize(self, datum):
+        return Bag(datum.label, *datum["items"])
+
+
+KINDS = {
+    "value": lambda ctx, type: ctx.value_state("s", type),
+    "list": lambda ctx, type: ctx.list_state("s", type),
+    "map": lambda ctx, type: ctx.map_state("s", "int", type),
+    "reducing": lambda ctx, type: ctx.reducing_state("s", type, lambda one, other: other),
+    "aggregating": lambda ctx, type: ctx.aggregating_state("s", type, Latest()),
+}
+
+
+class Latest(pb.AggregateFunction):
+    def create_accumulator(self):
+        return Bag("none")
+
+    def add(self, value, accumulator):
+        return value
+
+    def get_result(self, accumulator):
+        return accumulator
+
+
+def through(kind, state, value):
+    """Write a value, and return what is read of it."""
+    if kind == "map":
+        state.put_all({1: value})
+        return state.get(1)
+    if kind == "value":
+        state.update(value)
+        return state.value()
+    state.add(value)
+    return state.get()[0] if kind == "list" else state.get()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_object_of_a_user_defined_type_is_copied_by_its_own_serialisation(kind):
+    state = AtKeys(lambda ctx: KINDS[kind](ctx, BagType())).at()
+    given = Bag("x", 1, 2)
+    first = through(kind, state, given)
+    assert first == given
+    first.items.append(9)
+    given.items.append(8)
+    second = state.get(1) if kind == "map" else (state.value if kind == "value" else state.get)()
+    assert (second[0] if kind == "list" else second) == Bag("x", 1, 2)
+
+
+@pytest.mark.parametrize("kind", sorted({*KINDS} - {"aggregating"}))
+def test_a_vector_of_spark_ml_is_one_afterwards(kind):
+    state = AtKeys(lambda ctx: KINDS[kind](ctx, VectorUDT())).at()
+    for vector in (Vectors.dense([1.0, 2.0]), Vectors.sparse(3, [0, 2], [1.0, 3.0])):
+        read = through(kind, state, vector)
+        assert type(read) is type(vector)
+        assert read == vector
+        if kind == "list":
+            state.clear()
+
+
+@dataclasses.dataclass
+class Tagged:
+    tag: str
+    inside: Annotated[list, t.ArrayType(BagType())]
+
+
+def test_a_user_defined_type_in_a_field_of_a_class_is_copied_by_its_serialisation():
+    state = value_of(Tagged).at()
+    state.update(Tagged("a", [Bag("x", 1), None]))
+    state.value().inside[0].items.append(9)
+    assert state.value() == Tagged("a", [Bag("x", 1), None])
+
+
 def test_a_list_keeps_its_order_and_its_copies():
     state = AtKeys(lambda ctx: ctx.list_state("l", "array<int>")).at()
     assert state.get() == []
@@ -143,6 +243,15 @@ def test_a_map_is_a_map():
     state.clear()
     assert state.is_empty()
     assert list(state.items()) == []
+
+
+@pytest.mark.parametrize("bad", [{"y": "text"}, {"y": None}, {None: 3}, {5: 3}])
+def test_a_map_takes_all_of_the_new_entries_or_none(bad):
+    state = AtKeys(lambda ctx: ctx.map_state("m", "string", "int")).at()
+    state.put("x", 1)
+    with pytest.raises(pb.PillarboxError):
+        state.put_all({"x": 2, "a": 3, **bad, "z": 4})
+    assert dict(state.items()) == {"x": 1}
 
 
 def test_iterating_a_map_is_not_disturbed_by_changes():

@@ -6,7 +6,6 @@ stored row. Values out of objects are the matter of ``fields``. pydantic is neve
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import datetime
 import decimal
@@ -21,6 +20,7 @@ from pyspark.sql import types as t
 
 from ..errors import PillarboxError
 from .converters import same, unless_none
+from .copies import copier
 from .ddl import Refusal, invalid_type, parse_type
 from .fields import is_model
 
@@ -197,8 +197,7 @@ def _annotated(parts: Sequence[Any], path: str, around: tuple[type, ...]) -> Map
     except PillarboxError as problem:
         raise _NoColumn(f"in its field {path}, {problem.parameters['reason']}") from None
     or_none = type(None) in typing.get_args(annotation)
-    is_flat = not isinstance(data_type, (t.ArrayType, t.MapType, t.StructType, t.UserDefinedType))
-    return Mapped(data_type, or_none, None if is_flat else copy.deepcopy)
+    return Mapped(data_type, or_none, copier(data_type))
 
 
 def _optional(annotation: Any, parts: Sequence[Any], path: str, around: Any) -> Mapped:

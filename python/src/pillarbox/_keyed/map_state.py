@@ -137,7 +137,9 @@ class MapCells(State, MapState[Any, Any]):
         if not isinstance(entries, Mapping):
             kept = self.declaration.type
             raise mismatch(kept.place, kept.data_type, entries, "entries in a dict")
-        for key, value in entries.items():
+        # All of them are checked before the first is put.
+        accepted = [(self._key(key), self._value(value)) for key, value in entries.items()]
+        for key, value in accepted:
             self.put(key, value)
 
     def remove(self, key: Any) -> None:
@@ -257,6 +259,11 @@ class MapCells(State, MapState[Any, Any]):
         if key is None:
             self._refuse_none("a map key")
         return self._accept_key(key)
+
+    def _value(self, value: Any) -> Any:
+        if value is None:
+            self._refuse_none("a map value")
+        return self._accept(value)
 
     def _has_living(self, cell: MapCell) -> bool:
         policy = self._policy

@@ -7,7 +7,6 @@ it was written a row ago or in another micro-batch.
 
 from __future__ import annotations
 
-import copy
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from pyspark.sql import types as t
 
 from .._arrow.converters import converter, object_of_parts, same, unless_none
+from .._arrow.copies import by_field, copier
 from .._arrow.fields import Getters, Place
 from .._arrow.row_class import row_class
 from .local_times import distinct, local_time
@@ -52,7 +52,7 @@ class ValueType:
         self.is_plain = not isinstance(data_type, t.StructType)
         self.accept = _accept(data_type, place)
         self.make = make
-        self.copy = make or _copier(data_type)
+        self.copy = make or copier(data_type)
 
     @property
     def wire_type(self) -> t.StructType:
@@ -203,29 +203,6 @@ def _canonical_struct(data_type: t.StructType) -> Function:
     return canonical
 
 
-def _copier(data_type: t.DataType) -> Function | None:
-    if isinstance(data_type, t.ArrayType):
-        element = _nullable(_copier(data_type.elementType))
-        return (lambda values: [element(one) for one in values]) if element else list
-    if isinstance(data_type, t.MapType):
-        item = _nullable(_copier(data_type.valueType))
-        return (lambda pairs: {k: item(v) for k, v in pairs.items()}) if item else dict
-    if isinstance(data_type, t.StructType):
-        return _by_field(data_type, _copier)
-    return copy.deepcopy if isinstance(data_type, t.UserDefinedType) else None
-
-
-def _by_field(
-    data_type: t.StructType, made: Callable[[t.DataType], Function | None]
-) -> Function | None:
-    """Return a function over the fields of a struct; None if ``made`` returns None for all."""
-    fields = [_nullable(made(field.dataType)) for field in data_type.fields]
-    if not any(fields):
-        return None
-    new = tuple.__new__
-    return lambda row: new(type(row), [f(v) if f else v for f, v in zip(fields, row, strict=True)])
-
-
 def _key_normaliser(data_type: t.DataType) -> Function | None:
     """Return a function that makes Python's dict compare keys as Spark does; None if it does.
 
@@ -235,4 +212,4 @@ def _key_normaliser(data_type: t.DataType) -> Function | None:
         return lambda value: value + 0.0 if value == value else _NAN
     if isinstance(data_type, t.TimestampType):
         return distinct
-    return _by_field(data_type, _key_normaliser) if isinstance(data_type, t.StructType) else None
+    return by_field(data_type, _key_normaliser) if isinstance(data_type, t.StructType) else None
