@@ -104,6 +104,7 @@ def test_explain_names_the_key_and_columns_that_cannot_be_one_are_refused(
     remedy = re.search(r"such as (collate.*), and use that as the key", str(refused.value))
     assert remedy is not None
     assert "y" in limited(remedy[1], key="c").columns
+    assert "(_RTRIM) it is collate(rtrim(c), 'UTF8_BINARY')" in str(refused.value)
     with pytest.raises(pb.InvalidOption, match=r"limit\.key.*for a function of values"):
         pb.async_udf(call, returns="int", limit=pb.Limit(per_day=90, key="row"))
 

@@ -410,6 +410,14 @@ def test_state_is_declared_in_open_only():
             "no equality in Python",
         ),
         (
+            lambda ctx: ctx.map_state("n", "a int, b string collate UNICODE", "int"),
+            "MAP_KEY_COLLATION",
+        ),
+        (
+            lambda ctx: ctx.map_state("n", t.StringType("UTF8_BINARY_RTRIM"), "int"),
+            r'one spelling: key.lower() where case is ignored, key.rstrip(" ") for _RTRIM',
+        ),
+        (
             lambda ctx: ctx.reducing_state("n", "int", 5),
             "must be callable with two values",
         ),

@@ -20,7 +20,7 @@ from .state import Declaration, State
 from .stored_names import RESERVED
 from .ttl import as_ttl
 from .value_state import AggregatingCells, ReducingCells, ValueCells
-from .values import KeyType, ValueType, is_hashable
+from .values import KeyType, ValueType, is_collated, is_hashable
 
 ROW_KINDS = ("value", "list", "map", "reducing", "aggregating")
 COLUMN_KINDS = ("value", "timer")
@@ -126,6 +126,8 @@ class StateRegistry:
             parsed = _mapped(key_type, option, is_key=True).data_type
             if not is_hashable(parsed):
                 raise error("MAP_KEY_TYPE", state=name, data_type=parsed.simpleString())
+            if is_collated(parsed):
+                raise error("MAP_KEY_COLLATION", state=name, data_type=parsed.simpleString())
             keys = KeyType(parsed, place.inside("{key}"))
         return Declaration(name, kind, value, keys, parsed_ttl, fold)
 

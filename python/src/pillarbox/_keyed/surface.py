@@ -261,7 +261,7 @@ class MapState(KeyedState, Generic[K, V]):
 
     @abstractmethod
     def put_all(self, entries: Mapping[K, V]) -> None:
-        """Put all entries of a dict."""
+        """Put all entries of a dict, or none if one of them does not fit."""
 
     @abstractmethod
     def remove(self, key: K) -> None:
