@@ -25,11 +25,22 @@ private[async] final class Budgets[IN, OUT](way: CallWay[IN, OUT], part: BudgetP
   /** What an earlier run has submitted is charged with nothing but what its answer reports. */
   override def enter(call: Call): Unit =
     if (call.hasTicket) goOn(call)
-    else if (dropGone()) line.addLast(call)
+    else if (dropGone()) waits(call)
     else {
       val answer = part.take(waiter)
-      if (answer eq BudgetPart.Wait) line.addLast(call) else decide(call, answer)
+      if (answer eq BudgetPart.Wait) waits(call) else decide(call, answer)
     }
+
+  private def waits(call: Call): Unit = {
+    line.addLast(call)
+    way.place.idles()
+  }
+
+  /** Takes the last call out that waits here; null if none does. */
+  def pollLast(): Call = {
+    while (!line.isEmpty && !line.peekLast().isWanted) line.pollLast()
+    line.pollLast()
+  }
 
   private def decide(call: Call, answer: AnyRef): Unit = answer match {
     case exceeded: BudgetExceeded =>

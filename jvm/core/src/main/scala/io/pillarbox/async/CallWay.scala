@@ -54,6 +54,7 @@ private[async] final class CallWay[IN, OUT](
   private val keyTurn =
     options.keyed.filter(_.callsPerKey > 0).map(new KeyTurn[IN, OUT](_, options.roomOfTurn)).orNull
   private[async] val place = new Place(this)
+  private[async] val budgets = if (budget ne null) new Budgets(this, budget) else null
   private val limits = if (options.isLimited) new Limits(this) else null
   private val laneTurn =
     options.valueGates.map(new LaneTurn[IN, OUT](this, _, limits, options.roomOfTurn)).orNull
@@ -71,7 +72,7 @@ private[async] final class CallWay[IN, OUT](
     when((options.retry ne AsyncRetryStrategies.noRetry[OUT]) || options.isLimited)(new Retries(this)),
     // Before the budget, which has charged for them, and behind it, since what is out is in flight for it.
     when(ticketing ne null)(new KnownTickets(ticketing.journal)),
-    when(budget ne null)(new Budgets(this, budget)),
+    Option(budgets),
     when(ticketing ne null)(new Tickets(this, ticketing)),
     options.batching.map(new Batches(this, _)),
     when(limits ne null)(limits),

@@ -16,6 +16,9 @@ private[async] final class Place[IN, OUT](way: CallWay[IN, OUT]) extends Stage[I
   private var isServing = false
   private val line = new util.ArrayDeque[InFlightElement[IN, OUT]]
 
+  /** Calls that have passed and need a place again: what others wait for is theirs, so they go first. */
+  private val returning = new util.ArrayDeque[InFlightElement[IN, OUT]]
+
   /** The function if it keeps places, null once it is about to be closed. */
   private var lender = way.function match {
     case keeper: LookAheadFunction[IN, OUT] => keeper
@@ -57,12 +60,27 @@ private[async] final class Place[IN, OUT](way: CallWay[IN, OUT]) extends Stage[I
 
   /** Gives it a place again, if there is one. Else it waits for one, and is told when it is `due`. */
   def stepIn(call: Call): Boolean = {
-    val fits = places < capacity && line.isEmpty
+    val fits = returning.isEmpty && (places < capacity || takesOne())
     if (fits) {
       places += 1
       comesBack(call)
-    } else line.addLast(call)
+    } else returning.addLast(call)
     fits
+  }
+
+  /** Tells that a call waits in its place for the budget, of which calls may have a part that need a place. */
+  def idles(): Unit = if (!returning.isEmpty && takesOne()) serve()
+
+  /** Takes the place of a call that waits for the budget, which comes here again. */
+  private def takesOne(): Boolean = {
+    val idle = if (way.budgets eq null) null else way.budgets.pollLast()
+    if (idle ne null) {
+      way.giveBack(idle, this)
+      places -= 1
+      way.metrics.finished()
+      line.addFirst(idle)
+    }
+    idle ne null
   }
 
   private def comesBack(call: Call): Unit = {
@@ -73,7 +91,9 @@ private[async] final class Place[IN, OUT](way: CallWay[IN, OUT]) extends Stage[I
   /** A call that is let go may leave its place at once: a loop, not a recursion as deep as the line. */
   private def serve(): Unit = if (!isServing) {
     isServing = true
-    try while (places < capacity && !line.isEmpty) take(line.pollFirst())
+    try
+      while (places < capacity && !(line.isEmpty && returning.isEmpty))
+        take(if (returning.isEmpty) line.pollFirst() else returning.pollFirst())
     finally isServing = false
   }
 
@@ -91,7 +111,7 @@ private[async] final class Place[IN, OUT](way: CallWay[IN, OUT]) extends Stage[I
   override def left(call: Call): Unit = {
     if (call.isOutside) {
       comesBack(call)
-      line.remove(call): Unit
+      returning.remove(call): Unit
     } else places -= 1
     way.metrics.finished()
     tellUnanswered(call)
@@ -108,6 +128,7 @@ private[async] final class Place[IN, OUT](way: CallWay[IN, OUT]) extends Stage[I
 
   override def close(): Unit = {
     line.clear()
+    returning.clear()
     lender = null
   }
 }
