@@ -181,7 +181,10 @@ class OpenContext:
     def map_state(
         self, name: str, key_type: AnyType, value_type: GivenType, *, ttl: Ttl = None
     ) -> Any:
-        """Declare a map a key. Keys may have any type with equality, so no map."""
+        """Declare a map a key. Its keys are of atomic types, or of structs of such.
+
+        Arrays, maps, variants, user-defined types and classes are refused.
+        """
         return self._declare(name, "map", value_type, key_type=key_type, ttl=ttl)
 
     @overload
