@@ -48,13 +48,17 @@ class Note:
         if found.time_sorted != self.time_sorted:
             yield "time_sorted", found.time_sorted, self.time_sorted
         before, now = found.keys, self.keys
-        types = [", ".join(key.dataType.simpleString() for key in keys) for keys in (before, now)]
-        if types[0] != types[1]:
-            yield "keys of type", *types
+        had_types, types = _types(before), _types(now)
+        if had_types != types:
+            yield "keys of type", had_types, types
         # Keys may get other names, but none that another one of them has had.
         had = {name: place for place, name in enumerate(before.names)}
         if any(had.get(name, place) != place for place, name in enumerate(now.names)):
-            yield "by", *(f"[{', '.join(keys.names)}]" for keys in (before, now))
+            yield "by", f"[{', '.join(before.names)}]", f"[{', '.join(now.names)}]"
+
+
+def _types(keys: StructType) -> str:
+    return ", ".join(key.dataType.simpleString() for key in keys.fields)
 
 
 def take(runtime: KeyedRuntime, space: KeySpace, clocks: dict[str, Any], note: Note) -> bytes:
