@@ -858,6 +858,11 @@ def test_a_limit_of_what_calls_use_is_taken_and_holds_nothing_back():
     assert rows == [Row(k="a", n=0), Row(k="b", n=1)]
 
 
+def test_a_retry_on_exceptions_of_java_is_refused():
+    with pytest.raises(pb.InvalidOption, match=r"retry\.on"):
+        harness(count, retry=pb.Retry(2, on="java.io.IOException"))
+
+
 def test_a_limit_by_key_is_refused_as_a_key_has_one_call_at_a_time():
     with pytest.raises(pb.InvalidOption, match="one row of a key at a time"):
         harness(count, limit=pb.Limit(concurrency=1, scope="key"))

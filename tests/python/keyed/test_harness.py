@@ -474,6 +474,19 @@ def test_a_key_of_a_collation_is_refused_as_on_spark(kind):
         harness(schema=f"k {kind}, t bigint")
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"schema": t.StructType([t.StructField("k", t.YearMonthIntervalType())])}, "UNSUPPORTED"),
+        ({"time_sorted": "no", "timestamp": "t"}, "time_sorted must be"),
+        ({"side_outputs": ["bad"]}, "side_outputs must be a dict"),
+    ],
+)
+def test_what_process_keyed_refuses_is_refused(options, told):
+    with pytest.raises(pb.PillarboxError, match=told):
+        harness(**options)
+
+
 def test_ttl_can_be_switched_on_off_and_changed_over_a_restart():
     def declare(ttl):
         return lambda ctx: ctx.value_state("v", "int", ttl=ttl)

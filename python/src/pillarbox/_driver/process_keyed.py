@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .._async.given import check_retry_on
-from .._base.checks import check
 from .._base.functions import JvmFunction
 from .._base.unknown_options import answers_unknown
 from .._keyed.function import (
@@ -243,7 +241,7 @@ class _Asked:
 
 def _plan(df: DataFrame, asked: _Asked, options: KeyedOptions, initial_state: object) -> DataFrame:
     from .._keyed.command import KeyedCommand
-    from .._keyed.output import wire_schema
+    from .._keyed.output import check_sides, wire_schema
     from .engine import require_jvm
     from .identity import identify_calls
     from .initial import initial_state as initial_rows
@@ -251,8 +249,7 @@ def _plan(df: DataFrame, asked: _Asked, options: KeyedOptions, initial_state: ob
     from .specs import calls_spec, keyed_spec
 
     function, form, sides = asked.function, asked.form, asked.side_outputs
-    is_dict = sides is None or isinstance(sides, Mapping)
-    check(is_dict, "side_outputs", "a dict of columns by tag", sides, '{"bad": "id bigint"}')
+    check_sides(sides)
     if form != "jvm":
         check_methods(function)
     found = check_input(df, options)
@@ -261,7 +258,6 @@ def _plan(df: DataFrame, asked: _Asked, options: KeyedOptions, initial_state: ob
     command = calls = None
     if asked.calls is not None:
         calls = asked.calls.calls(options.name, columns)
-        check_retry_on(calls.options.retry, on_jvm=False)
         if found.streaming:
             warn_without_timeout("process_keyed_async", options.name, calls.options.timeout)
         columns, tags = parse_outputs(calls.output, sides, found, df.sparkSession)

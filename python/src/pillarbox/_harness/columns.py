@@ -11,7 +11,7 @@ from .._arrow.classes import is_record, mapped_type
 from .._arrow.ddl import parse_columns
 from .._arrow.fields import Place
 from .._arrow.row_class import row_class
-from .._arrow.schema import find_columns
+from .._arrow.schema import check_type, find_columns
 from .._base.checks import column_names
 from .._keyed.input_columns import check_binary, check_comparable
 from .._keyed.output import row_acceptor
@@ -20,10 +20,13 @@ from .._keyed.output import row_acceptor
 def columns_of(schema: str | t.StructType | type[Any]) -> t.StructType:
     """Return the columns that ``schema`` gives as DDL, StructType or class.
 
-    Raises ``InvalidSchema`` (INVALID_TYPE).
+    Raises ``InvalidSchema`` (INVALID_TYPE, UNSUPPORTED_TYPE).
     """
     columns: Any = mapped_type(schema, "schema").data_type if is_record(schema) else schema
-    return parse_columns(columns, "schema")
+    parsed = parse_columns(columns, "schema")
+    for column in parsed.fields:
+        check_type(column.dataType, column.name, "the input")
+    return parsed
 
 
 def keys_of(columns: t.StructType, by: str | Sequence[str]) -> t.StructType:

@@ -13,12 +13,19 @@ from pyspark.sql import types as t
 from .._arrow.fields import Place
 from .._arrow.schema import parse_returns
 from .._async.options import options_of_jvm
-from .._base.checks import needs_other
+from .._base.checks import check_flag, needs_other
 from .._keyed.context import EVENT_TIMER, PROCESSING_TIMER, ROW, UNKNOWN
 from .._keyed.function import AsyncKeyedProcessFunction, KeyedProcessFunction
 from .._keyed.input_columns import order_key, timestamp_reader
 from .._keyed.methods import check_methods
-from .._keyed.output import LATE, OnLate, check_names, check_on_late, row_acceptor
+from .._keyed.output import (
+    LATE,
+    OnLate,
+    check_names,
+    check_on_late,
+    check_sides,
+    row_acceptor,
+)
 from .._keyed.runtime import KeyedRuntime
 from .._keyed.surface import Timer
 from .._keyed.tagged import union_time
@@ -56,6 +63,8 @@ class Harness:
         given: CallOptions | None = None,
     ) -> None:
         check_methods(function)
+        check_flag("time_sorted", time_sorted)
+        check_sides(side_outputs)
         columns = columns_of(schema)
         self._accept_row = row_acceptor(columns, Place(error="INPUT_TYPE_MISMATCH"))
         output = parse_returns(returns, None)

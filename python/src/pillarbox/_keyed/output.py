@@ -6,7 +6,7 @@ column for each side output, which is null in all other rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Literal
 
@@ -35,6 +35,12 @@ def check_tag(tag: object, option: str = "a tag of side_outputs") -> None:
     check_name(option, tag, "bad")
     reserved = ", ".join(RESERVED_TAGS)
     check(tag not in RESERVED_TAGS, option, f"another one than {reserved}", tag, '"bad"')
+
+
+def check_sides(side_outputs: object) -> None:
+    """Raise ``InvalidOption`` for what is no dict of columns by tag."""
+    is_dict = side_outputs is None or isinstance(side_outputs, Mapping)
+    check(is_dict, "side_outputs", "a dict of columns by tag", side_outputs, '{"bad": "id bigint"}')
 
 
 def check_names(

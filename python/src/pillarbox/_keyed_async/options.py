@@ -11,6 +11,7 @@ from pyspark.sql.types import StructField, StructType
 from .._arrow.schema import ERROR_TYPE, as_nullable, call_field
 from .._async.command import check_resource
 from .._async.estimators import check_estimators
+from .._async.given import check_retry_on
 from .._async.options import AsyncOptions
 from .._base.checks import needs_other
 from ..budgets import Budget, as_budget
@@ -55,6 +56,7 @@ class CallOptions:
             call_column=self.call_column,
         )
         check_estimators(options)
+        check_retry_on(options.retry, on_jvm=False)
         return KeyedCalls(options, self.resource, returns)
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from .._arrow.fields import Place
 from .._arrow.schema import (
     as_nullable,
-    check_type,
     find_columns,
     output_schema,
     parse_returns,
@@ -158,8 +157,6 @@ def _planned(
         check_binary(key)
     for key in find_columns(schema, options.call_key or (), "call_key", case_sensitive=False):
         check_comparable(key, "call_key")
-    for column in schema.fields:
-        check_type(column.dataType, column.name, "the input")
     inputs = select_inputs(schema, options.inputs, case_sensitive=False)
     added = returns if options.on_error == "raise" else as_nullable(returns)
     return AsyncPlan(
