@@ -7,6 +7,7 @@ import math
 import time
 from datetime import datetime, timedelta, timezone
 from email.utils import format_datetime
+from random import Random
 
 import pytest
 
@@ -96,6 +97,45 @@ def test_a_task_waits_no_longer_than_its_rate_takes_though_nothing_is_left(limit
 
     AsyncHarness(call, schema="x long", returns="y long", limit=limit).run([(1,), (2,)])
     assert begun == begins
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_no_more_calls_begin_than_the_service_says_are_left(seed):
+    random = Random(seed)
+    begun, said = [], []
+
+    async def call(row):
+        loop = asyncio.get_running_loop()
+        begun.append(loop.time())
+        await asyncio.sleep(random.random())
+        if random.random() < 0.2:
+            left, reset_s = random.choice([0, 0, 3, 30]), random.choice([0.5, 2, 5])
+            said.append((loop.time(), loop.time() + reset_s, left))
+            pb.limit_from({"ratelimit-remaining": str(left), "ratelimit-reset": str(reset_s)})
+        return row.x
+
+    rows = [(x,) for x in range(300)]
+    AsyncHarness(call, schema="x long", returns="y long", limit=pb.Limit(per_second=20)).run(rows)
+    assert len(begun) == 300
+    assert said
+    for start, end, left in said:
+        assert sum(start < at < end for at in begun) <= left
+
+
+@pytest.mark.parametrize(
+    ("limit", "seconds"),
+    [({"per_second": 0.5}, 2), ({"per_minute": 1.5}, 40), ({"per_day": 0.1}, 864_000)],
+)
+def test_a_rate_may_be_a_fraction(limit, seconds):
+    begun = []
+
+    async def call(row):
+        begun.append(asyncio.get_running_loop().time())
+        return row.x
+
+    options = {"schema": "x long", "returns": "y long", "limit": pb.Limit(**limit)}
+    AsyncHarness(call, **options).run([(1,), (2,), (3,)])
+    assert begun == pytest.approx([0, seconds, 2 * seconds])
 
 
 def test_retry_after_in_headers_is_for_limits_alone():

@@ -48,7 +48,7 @@ def test_options_compare_by_value_and_can_be_pickled(one):
         (lambda: pb.Limit(), "EMPTY_LIMIT"),
         (lambda: pb.Limit(scope="task"), "EMPTY_LIMIT"),
         (lambda: pb.Limit(concurrency=0), "limit.concurrency must be a whole number"),
-        (lambda: pb.Limit(per_minute=1.5), "limit.per_minute must be a whole number"),
+        (lambda: pb.Limit(per_minute=0), "limit.per_minute must be a number above 0"),
         (lambda: pb.Limit(concurrency=1, scope="all"), "limit.scope must be one of"),
         (lambda: pb.Limit(per_day=1, adaptive=True), "limit.adaptive=True .*without conc"),
         (

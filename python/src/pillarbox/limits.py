@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any, Literal
 
 from ._base.checks import (
+    MOST,
     check,
     check_choice,
     check_count,
@@ -71,7 +72,8 @@ class Limit:
     ----------
     concurrency: calls in flight at a time.
     per_second, per_minute, per_hour, per_day: calls started, or the amount of ``unit`` that they
-        use, spread evenly over the time. Where several are given, all of them hold.
+        use, spread evenly over the time; ``per_second=0.5`` is a call in two seconds. Where several
+        are given, all of them hold.
     scope: the calls that are counted together: "query" (all executors, in one streaming query or
         one action of a batch; the default), "application" (all operators with this ``name``; the
         default with a name), "executor" (all tasks of the operator in one executor), "task", or
@@ -140,7 +142,8 @@ class Limit:
 
     def _check_rate(self, option: str, amount: object) -> None:
         if self.unit == CALLS:
-            check_count(option, amount, 500)
+            fits = _is_amount(amount) and 0 < amount <= MOST  # type: ignore[operator]
+            check(fits, option, f"a number above 0 and at most {MOST}", amount, 500)
         else:
             check(_is_amount(amount) and amount != 0, option, "a number above 0", amount, 200_000)
 
@@ -207,7 +210,8 @@ class Limit:
     @property
     def _window_s(self) -> float:
         """The longest time of its rates, in seconds, in which all comes back; 0 for none."""
-        return max((_RATES_MS[name] / 1000 for name in self._rates()), default=0.0)
+        rates = self._rates().items()
+        return max((_RATES_MS[name] / min(amount, 1) / 1000 for name, amount in rates), default=0.0)
 
     def _to_specs(self) -> list[dict[str, Any]]:
         """Return JSON-able values, one limit for each rate; the first has the concurrency."""

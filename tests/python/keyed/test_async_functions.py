@@ -863,6 +863,18 @@ def test_a_retry_on_exceptions_of_java_is_refused():
         harness(count, retry=pb.Retry(2, on="java.io.IOException"))
 
 
+def test_no_call_begins_while_the_service_says_that_none_is_left():
+    async def hears(self, row, ctx):
+        await noting(self, row, ctx)
+        if len(self.times) == 3:
+            pb.limit_from({"ratelimit-remaining": "1", "ratelimit-reset": "20"})
+        return ctx.key, 1
+
+    one = harness(hears, limit=pb.Limit(per_second=1))
+    one.run_micro_batch([(str(n), 1) for n in range(6)])
+    assert [time for time in times(one) if time > 3] == [22, 23], times(one)
+
+
 def test_a_limit_by_key_is_refused_as_a_key_has_one_call_at_a_time():
     with pytest.raises(pb.InvalidOption, match="one row of a key at a time"):
         harness(count, limit=pb.Limit(concurrency=1, scope="key"))

@@ -236,20 +236,16 @@ class Attempts(ABC, Generic[E]):
             warnings.warn(text, UserWarning, stacklevel=1)
 
     def told(self, call: RunningCall, told: Told) -> None:
-        """Called by the runner with what the service has said of the operator's limits.
-
-        As in ``ChargeWindow.scala`` what is used up of a rate comes back within the rate's time.
-        """
-        if told.unit == PAUSE and self._options.has_limits:
-            delay_s = told.reset_s
-        elif told.unit == OF_CALLS and told.remaining < 1 and self._options.rate_window_s:
-            delay_s = min(told.reset_s, self._options.rate_window_s)
-        else:
-            return
+        """Called by the runner with what the service has said of the operator's limits."""
         for element_id in call.elements:
             element = self._in_flight.get(element_id)
-            if element is not None:
-                self._pause(element, delay_s)
+            if element is not None and told.unit == OF_CALLS:
+                self._hear(element, told)
+            elif element is not None and told.unit == PAUSE and self._options.has_limits:
+                self._pause(element, told.reset_s)
+
+    def _hear(self, element: E, told: Told) -> None:
+        """Let no more calls begin under the element's limits than ``told`` says are left."""
 
     def _pause(self, element: E, delay_s: float) -> None:
         """Let no call under the element's limits begin for so long."""

@@ -109,6 +109,11 @@ class Lanes(Generic[E]):
         for limit in self._limits_of(values) or [self._common]:
             limit.pause(self._now() + delay_s)
 
+    def told(self, values: Values, left: float, reset_s: float) -> None:
+        """Go by what the service says is left of calls with these values; without keys of all."""
+        for limit in self._limits_of(values) or [self._common]:
+            limit.told(left, reset_s, self._now())
+
     def serve(self) -> None:
         """Start the calls that may begin."""
         if self._starting:
@@ -185,7 +190,7 @@ class Lanes(Generic[E]):
         self._values = {
             place: limit
             for place, limit in self._values.items()
-            if id(limit) in used or limit.wait_s(now) != 0
+            if id(limit) in used or not limit.is_new(now)
         }
         self._swept = len(self._values)
 

@@ -179,12 +179,6 @@ class AsyncOptions:
         return bool(self.limits_of_calls)
 
     @property
-    def rate_window_s(self) -> float:
-        """The longest time of the rates of calls, in seconds; 0 without a rate."""
-        rated = (limit._window_s for limit in self.limits if limit.unit == "calls")
-        return max(rated, default=0.0)
-
-    @property
     def keys_of_limits(self) -> tuple[str, ...]:
         """The columns whose values have limits of their own."""
         return tuple(limit.key for limit in self.limits if limit.key is not None)

@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 from .._arrow.rows import RowReader
 from .._base.failures import Failure
 from .attempts import AttemptedCall, Attempts
+from .calls import Told
 from .lanes import Lanes
 from .limit_keys import KeyReader, LimitKeys, Values
 from .options import AsyncOptions
@@ -232,6 +233,9 @@ class AsyncOperator(Attempts[Element]):
 
     def _pause(self, element: Element, delay_s: float) -> None:
         self._lanes.pause(element.values, delay_s)
+
+    def _hear(self, element: Element, told: Told) -> None:
+        self._lanes.told(element.values, told.remaining, told.reset_s)
 
     def _begin_attempts(self, elements: Sequence[Element]) -> None:
         call = _Call(len(elements))

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from .._async.calls import OF_CALLS
 from .._async.task_limit import TaskLimit
 
 if TYPE_CHECKING:
@@ -124,7 +125,9 @@ class TaskPermits:
         """Do nothing, as there is no budget."""
 
     def told(self, call_id: int, told: Told) -> None:
-        """Do nothing: all that counts here is a pause."""
+        """Go by what is left of calls; a pause is told by ``pause``, too."""
+        if told.unit == OF_CALLS:
+            self._limit.told(told.remaining, told.reset_s, self._loop.time())
 
     def pause(self, delay_s: float) -> None:
         self._limit.pause(self._loop.time() + delay_s)

@@ -7,6 +7,7 @@ import scala.collection.mutable
 import io.pillarbox.api.{AsyncTimeoutException, RetryAfter}
 import io.pillarbox.async.budget._
 import io.pillarbox.async.gate._
+import io.pillarbox.async.lease._
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Attempts of another process, which asks for them by numbers. */
@@ -199,6 +200,31 @@ class CallPermitsSuite extends AnyFunSuite {
       clock.run(clock.nowMs + 200)
       desk.runMail()
     }
+  }
+
+  test("a pause of more time than a clock has lasts, as long as can be told") {
+    for (ms <- Seq(Long.MaxValue, 9999999999999999L, Long.MaxValue / 1000000 + 1)) {
+      val clock = new SimulatedClock
+      val gates = Seq(
+        new ConcurrencyGate(5, clock),
+        new LeasedGate(LeaseTerms(5), Overload.Default, clock, (_, answer) => answer(LeaseGrant(5, 0L, 1L << 40)))
+      )
+      gates.foreach { gate =>
+        val desk = new Desk(gate)
+        desk.ask(1)
+        assert(desk.beginning == Seq(1))
+        desk.permits.ended(1, NotReported, new ComeBackAll(ms))
+        desk.ask(2)
+        assert(desk.beginning == Nil && !gate.mayBegin, s"$ms ms")
+        clock.run(clock.nowMs + TimeUnit.DAYS.toMillis(100))
+        assert(desk.beginning == Nil, s"$ms ms")
+      }
+    }
+  }
+
+  private final class ComeBackAll(ms: Long) extends RuntimeException with RetryAfter {
+    override def retryAfterMs: Long = ms
+    override def all: Boolean = true
   }
 
   test("a budget is asked before a limit, and what it refuses does not begin") {

@@ -1,7 +1,7 @@
 package io.pillarbox.async
 
 import java.util
-import java.util.concurrent.{Executor, RejectedExecutionException}
+import java.util.concurrent.{Executor, RejectedExecutionException, TimeUnit}
 
 import scala.util.control.NonFatal
 
@@ -154,7 +154,7 @@ private[pillarbox] final class CallPermits(
   /** Lets the whole limit wait if the failure says so. */
   private def pauseAll(permit: Permit, error: Throwable): Unit = error match {
     case own: RetryAfter =>
-      try if (own.all) permit.pause(own.retryAfterMs * 1000000L)
+      try if (own.all) permit.pause(TimeUnit.MILLISECONDS.toNanos(own.retryAfterMs))
       catch { case NonFatal(_) => () }
     case _ => ()
   }

@@ -3,7 +3,7 @@ package io.pillarbox.spark.async
 import java.util.concurrent.TimeUnit
 
 import io.pillarbox.api.{AsyncTimeoutException, RetryAfter}
-import io.pillarbox.async.gate.{CallGate, GateClock}
+import io.pillarbox.async.gate.{CallGate, GateClock, Overload}
 import io.pillarbox.async.lease.{LeasedGate, LimitValue}
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -55,6 +55,13 @@ class ExecutorGatesSuite extends AnyFunSuite {
       hold(gates, "other", spec).close()
       assert(hold(gates, "a", spec).gate eq long.gate)
     }
+  }
+
+  test("of a rate of calls each counts as a whole: half a one a second is one in two") {
+    def of(permits: Double, ms: Long, isOfUse: Boolean = false) = RateSpec(permits, ms).amountIn(isOfUse)
+    assert(of(0.5, 1000) == ((1.0, 2000000000L)) && of(500, 1000) == ((500.0, 1000000000L)))
+    assert(of(2.5, 60000) == ((2.0, 48000000000L)) && of(2.5, 1000, isOfUse = true) == ((2.5, 1000000000L)))
+    assert(of(1e-300, 86400000)._2 == Overload.LongestPauseNanos)
   }
 
   test("a gate without holders is forgotten, one of a rate after its interval") {

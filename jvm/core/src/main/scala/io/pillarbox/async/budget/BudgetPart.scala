@@ -186,7 +186,10 @@ private[pillarbox] final class BudgetPart(
     if (!isTicking || (sent != applied && clock.nanoTime - sentNanos < AnswerNanos)) null else nextReport()
   })
 
-  /** True if the ledger has back what it had lent, and knows the rest; or can't be reached. */
+  /**
+   * True if the ledger has back what it had lent, and knows the rest; or can't be reached. Until the last report
+   * is answered an answer that was lost may have lent something.
+   */
   private def isDone: Boolean = isQuiet && settling.isEmpty && underWay == 0 &&
     ((changesKnown == changes && units.forall(at => ceiling(at) <= own.amounts(at))) ||
       quietTicks > MostQuietTicks)

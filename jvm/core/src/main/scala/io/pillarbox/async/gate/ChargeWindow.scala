@@ -78,16 +78,6 @@ private[async] final class ChargeWindow(val most: Double, intervalNanos: Long) {
     }
   }
 
-  /**
-   * Leaves no more room than the service says there is: others have used the rest, and it comes back when the
-   * service says so.
-   */
-  def learn(said: Told, now: Long): Unit = {
-    val gone = room(now) - said.remaining
-    val at = now - intervalNanos + math.min(said.resetNanos, intervalNanos)
-    if (gone > 0) charge(gone, at): Unit
-  }
-
   /** True if the charges of a slot count. */
   def has(index: Long): Boolean = slots.containsKey(index)
 

@@ -14,15 +14,19 @@ private[async] abstract class Claim extends Runnable {
 
   /** The part of the time that its charge counts into. */
   var slot: Long = 0L
+
+  /** What a service had said last when it was charged; see [[ToldBounds]]. */
+  var heard: Long = 0L
 }
 
 private[async] object Claim {
 
   /** Notes what a waiter was charged with, and where, if it is a claim. Under the gate's lock. */
-  def note(waiter: Runnable, amount: Double, slot: Long): Unit = waiter match {
+  def note(waiter: Runnable, amount: Double, slot: Long, heard: Long): Unit = waiter match {
     case claim: Claim =>
       claim.charged = amount
       claim.slot = slot
+      claim.heard = heard
     case _ => ()
   }
 }

@@ -15,7 +15,7 @@ private[pillarbox] object Overload {
   final val No = -1L
 
   /** Ten years, well below the range of a clock of nanoseconds. */
-  final val LongestPauseMs = 3650L * 24 * 60 * 60 * 1000
+  final val LongestPauseNanos = 3650L * 24 * 60 * 60 * 1000 * 1000000
 
   /** Sees overload in an exception that says when to come back, and in a timeout. */
   val Default: Overload = {

@@ -61,18 +61,18 @@ private[async] abstract class PausingGate(protected final val clock: GateClock) 
 
   override def pause(nanos: Long): Unit = synchronized(lengthenPause(nanos))
 
-  /** Lets nobody begin for this time in ns; a pause that lasts longer stays. Under the lock. */
+  /** Lets nobody begin for this time in ns, ten years at most; a longer pause stays. Under the lock. */
   protected final def lengthenPause(nanos: Long): Unit = if (nanos > 0) {
-    val until = clock.nanoTime + nanos
+    val until = clock.nanoTime + math.min(nanos, Overload.LongestPauseNanos)
     if (!paused || until - pausedUntil > 0) {
       paused = true
       pausedUntil = until
     }
   }
 
-  /** Turns the length of a pause that comes from outside into ns. */
+  /** Turns the length of a pause that comes from outside into ns; `lengthenPause` bounds it. */
   protected final def nanosOf(ms: Long): Long =
-    TimeUnit.MILLISECONDS.toNanos(math.min(ms, Overload.LongestPauseMs))
+    TimeUnit.MILLISECONDS.toNanos(ms)
 
   /** Serves the waiters after this time in ns, unless the clock is armed for less. Under the lock. */
   protected final def serveAfter(nanos: Long): Unit = if (hasWaiters) {

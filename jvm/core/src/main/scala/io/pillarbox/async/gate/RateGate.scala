@@ -25,6 +25,7 @@ private[pillarbox] final class RateGate(
   private val spacing = window.holdNanos / most
   private val tolerance = (math.ceil(spacing) * (burst - 1)).toLong
   private val pace = new Pace(spacing, tolerance, window.creditNanos)
+  private val told = new ToldBounds(intervalNanos)
   private val mean = new ReportedMean(most)
 
   /** The time without a call after which the gate is as good as a new one. */
@@ -37,10 +38,12 @@ private[pillarbox] final class RateGate(
   override protected def take(waiter: Runnable): Boolean = {
     val now = clock.nanoTime
     val amount = amountOf(waiter)
-    val granted = !isPaused(now) && pace.waitNanos(now) == 0 && window.hasRoom(amount, now)
+    val granted = !isPaused(now) && pace.waitNanos(now) == 0 && window.hasRoom(amount, now) &&
+      told.hasRoom(amount, now)
     if (granted) {
       pace.charge(amount, now)
-      Claim.note(waiter, amount, window.charge(amount, now))
+      told.charge(amount, told.heard)
+      Claim.note(waiter, amount, window.charge(amount, now), told.heard)
     }
     granted
   }
@@ -52,7 +55,8 @@ private[pillarbox] final class RateGate(
 
   override protected def someWait(): Unit = if (hasWaiters) {
     val now = clock.nanoTime
-    val forRoom = window.waitNanos(amountOf(head), now)
+    val amount = amountOf(head)
+    val forRoom = math.max(window.waitNanos(amount, now), told.waitNanos(amount, now))
     serveAfter(math.max(pauseLeft, math.max(pace.waitNanos(now), forRoom)))
   }
 
@@ -63,6 +67,7 @@ private[pillarbox] final class RateGate(
         val now = clock.nanoTime
         pace.charge(missing, now)
         window.charge(missing, now): Unit
+        told.charge(missing, claim.heard)
       } else lower(claim, -missing)
     }
     serve()
@@ -76,10 +81,16 @@ private[pillarbox] final class RateGate(
   private def lower(claim: Claim, amount: Double): Unit = {
     pace.giveBack(amount, clock.nanoTime)
     window.giveBack(claim.slot, amount)
+    told.charge(-amount, claim.heard)
   }
 
   override private[async] def hear(said: Told): Unit =
-    synchronized(window.learn(said, clock.nanoTime))
+    synchronized(told.hear(said, clock.nanoTime))
+
+  override def mayBegin: Boolean = super.mayBegin && !synchronized(told.isClosed(clock.nanoTime))
+
+  /** True while the service has said what is left. */
+  def isBound: Boolean = !synchronized(told.isEmpty(clock.nanoTime))
 
   override def release(): Unit = ()
 }

@@ -4,7 +4,7 @@ import java.util.concurrent.{ThreadLocalRandom, TimeUnit}
 
 import scala.collection.mutable
 
-import io.pillarbox.async.gate.{ChargeWindow, Pace}
+import io.pillarbox.async.gate.{ChargeWindow, Pace, Told, ToldBounds}
 
 /**
  * Divides a rate over processes. One thread at a time.
@@ -28,6 +28,7 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
       terms.tokenNanos,
       window.creditNanos
     )
+  private val bounds = new ToldBounds(terms.intervalNanos)
   private var reported = 0.0
   private var reports = 0L
   private var served = 0L
@@ -36,7 +37,8 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
   private val firstSlot = ThreadLocalRandom.current().nextLong() >> 2
 
   /** True if a new ledger would lend just as much. */
-  def isFull(now: Long): Boolean = window.isEmpty(now) && pace.waitNanos(now) == 0
+  def isFull(now: Long): Boolean =
+    window.isEmpty(now) && pace.waitNanos(now) == 0 && bounds.isEmpty(now)
 
   /** Takes a report; the lender has made sure that none is taken twice, or out of order. */
   def hear(process: String, report: LeaseReport, now: Long): Unit = {
@@ -44,7 +46,13 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
     val known = if (report.number > 1) report.use else AmountUse.NoRate
     val account = accounts.getOrElseUpdate(process, new Account(known))
     account.hear(report, now)
-    report.use.told.foreach(window.learn(_, now))
+    report.use.told.foreach(learn(_, now))
+  }
+
+  /** What is lent may yet be used: it is taken off from what the service says is left. */
+  private def learn(said: Told, now: Long): Unit = {
+    val lent = accounts.valuesIterator.map(_.open(now)).sum
+    bounds.hear(said.copy(remaining = math.max(0.0, said.remaining - lent)), now)
   }
 
   /**
@@ -64,7 +72,10 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
     served += 1
     account.served = served
     pace.charge(amount, now)
-    firstSlot + window.charge(amount, until)
+    bounds.charge(amount, bounds.heard)
+    val slot = firstSlot + window.charge(amount, until)
+    account.lends(slot, amount, until)
+    slot
   }
 
   /** True if calls have reported what they use. */
@@ -74,7 +85,7 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
 
   private def partOf(account: Account, life: Long, now: Long): Double = {
     val first = firstOf(account)
-    val room = window.room(now)
+    val room = math.min(window.room(now), bounds.room(now))
     // Of many processes each reports seldom, and more of them must be able to have an amount meanwhile.
     val available = pace.available(now, 2 * (life - terms.tokenNanos))
     val waiting = accounts.valuesIterator.filter(a => a.isWaiting && now - a.heardNanos < life)
@@ -106,6 +117,11 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
     /** The number of its last grant among all. */
     var served = 0L
     private val returned = mutable.HashMap.from(known.returned)
+
+    /** What it was lent last, until when it may use that, and what had been said when slots were lent of. */
+    private var lent = 0.0
+    private var lentSlot, lentUntil = 0L
+    private val heard = mutable.HashMap.empty[Long, Long]
     private var missing = known.missing
     private var ownReported = known.reported
     private var ownReports = known.reports
@@ -116,6 +132,16 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
       if (hasLeft) math.min(LeftNanos, counts)
       else math.max(counts, LeaseTerms.leaseNanosOf(nextReportNanos))
     }
+
+    def lends(slot: Long, amount: Double, until: Long): Unit = {
+      lent = amount
+      lentSlot = slot
+      lentUntil = until
+      heard.getOrElseUpdate(slot, bounds.heard): Unit
+    }
+
+    /** The amount that it has and may use. */
+    def open(now: Long): Double = if (lent > 0 && now - lentUntil < 0) lent else 0.0
 
     def hear(report: LeaseReport, now: Long): Unit = {
       heardNanos = now
@@ -144,9 +170,12 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
           returned(slot) = sum
           pace.giveBack(back, now)
           window.giveBack(slot - firstSlot, back)
+          bounds.charge(-back, heard.getOrElse(slot, -1L))
+          if (slot == lentSlot) lent -= back
         }
       }
       if (returned.size > 4096) returned.filterInPlace((slot, _) => window.has(slot - firstSlot)): Unit
+      if (heard.size > 4096) heard.filterInPlace((slot, _) => window.has(slot - firstSlot)): Unit
     }
   }
 }

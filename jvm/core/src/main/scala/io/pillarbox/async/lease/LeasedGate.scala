@@ -55,7 +55,7 @@ private[pillarbox] final class LeasedGate(
   override protected def take(waiter: Runnable): Boolean = {
     val now = clock.nanoTime
     expire(now)
-    val granted = !isPaused(now) && out < permits && (pool == null || pool.take(waiter))
+    val granted = !isPaused(now) && out < permits && (pool == null || pool.take(waiter, now))
     if (granted) out += 1
     granted
   }
@@ -75,7 +75,11 @@ private[pillarbox] final class LeasedGate(
     release()
   }
 
-  override private[async] def hear(said: Told): Unit = if (pool != null) synchronized(pool.hear(said))
+  override private[async] def hear(said: Told): Unit =
+    if (pool != null) synchronized(pool.hear(said, clock.nanoTime))
+
+  override def mayBegin: Boolean =
+    super.mayBegin && (pool == null || synchronized(pool.mayBegin(clock.nanoTime)))
 
   override def pause(nanos: Long): Unit = synchronized(pauseHere(nanos))
 
@@ -84,7 +88,7 @@ private[pillarbox] final class LeasedGate(
     lengthenPause(nanos)
     if (nanos > ownPauseLeft(now)) {
       hasOwnPause = true
-      ownPauseEnd = now + nanos
+      ownPauseEnd = now + math.min(nanos, Overload.LongestPauseNanos)
     }
   }
 
@@ -137,7 +141,7 @@ private[pillarbox] final class LeasedGate(
       answered,
       if (hasOverload) math.max(0L, now - overloadStart) else -1L,
       ownPauseLeft(now),
-      if (pool == null) AmountUse.NoRate else pool.report(sent, acked, head)
+      if (pool == null) AmountUse.NoRate else pool.report(sent, acked, head, now)
     )
     answered = 0
     hasOverload = false

@@ -1,7 +1,10 @@
 package io.pillarbox.spark.async
 
+import java.util.concurrent.TimeUnit
+
 import com.fasterxml.jackson.databind.annotation.JsonDeserialize
 import io.pillarbox.async.UsageUnits
+import io.pillarbox.async.gate.Overload
 import io.pillarbox.spark.base.{FailureReport, SpecJson}
 import org.apache.spark.sql.types.StructType
 
@@ -64,6 +67,17 @@ private[pillarbox] final case class RetrySpec(
 
 /** At most `permits` calls are started in any `intervalMs`, or so much is used. */
 private[pillarbox] final case class RateSpec(permits: Double, intervalMs: Long) {
+
+  /**
+   * The amount and the time in ns that make this rate. A call counts as a whole: half a one in a second is one
+   * in two.
+   */
+  def amountIn(isOfUse: Boolean): (Double, Long) = {
+    val nanos = TimeUnit.MILLISECONDS.toNanos(intervalMs)
+    val calls = math.max(1.0, math.floor(permits))
+    val ofCalls = math.min(math.ceil(nanos * (calls / permits)), Overload.LongestPauseNanos.toDouble).toLong
+    if (isOfUse) (permits, nanos) else (calls, ofCalls)
+  }
 
   /** The rate as `explain()` shows it: with the field of `pb.Limit` that it came from. */
   def summary: String = s"${RateSpec.Fields(intervalMs)}=${AsyncIOSpec.shown(permits)}"

@@ -19,7 +19,8 @@ private[async] final class SharedLimit(spec: LimitSpec, lend: LeaseTerms => Leas
   private val lent = Option.when(spec.isLent)(lend(termsOf(spec)))
 
   private val rate = Option.when(!spec.isLent)(spec.rate).flatten.map { rate =>
-    new RateGate(rate.permits, TimeUnit.MILLISECONDS.toNanos(rate.intervalMs))
+    val (most, nanos) = rate.amountIn(spec.isOfUse)
+    new RateGate(most, nanos)
   }
 
   val breaker: Option[BreakerGate] = spec.breaker.map { breaker =>
@@ -36,7 +37,7 @@ private[async] final class SharedLimit(spec: LimitSpec, lend: LeaseTerms => Leas
 
   /** A lent gate returns its part in the background, which must be over before there is another one. */
   private val keepNanos: Long = math.max(
-    rate.fold(TimeUnit.MILLISECONDS.toNanos(spec.rate.fold(0L)(_.intervalMs)))(_.fillNanos),
+    rate.fold(spec.rate.fold(0L)(_.amountIn(spec.isOfUse)._2))(_.fillNanos),
     if (spec.adaptive || spec.isLent || spec.breaker.isDefined) LearnedNanos else 0L
   )
 
@@ -56,7 +57,7 @@ private[async] final class SharedLimit(spec: LimitSpec, lend: LeaseTerms => Leas
   /** True if nobody has held it for so long that what it has learned counts no more. */
   def isOutdated(now: Long): Boolean = isIdle && now - releasedNanos >= keepNanos
 
-  private def isIdle = holders.isEmpty && gates.forall(_.mayBegin)
+  private def isIdle = holders.isEmpty && gates.forall(_.mayBegin) && !rate.exists(_.isBound)
 
   /** Of a value that has no calls the driver has heard the last: it has many, and lends another part at once. */
   private def isReturned =
@@ -75,10 +76,8 @@ private object SharedLimit {
   /** The time for which a gate keeps what it has learned of its service. */
   private val LearnedNanos = TimeUnit.MINUTES.toNanos(10)
 
-  private def termsOf(spec: LimitSpec) = LeaseTerms(
-    spec.concurrency.getOrElse(0),
-    spec.adaptive,
-    spec.rate.fold(0.0)(_.permits),
-    spec.rate.fold(1L)(rate => TimeUnit.MILLISECONDS.toNanos(rate.intervalMs))
-  )
+  private def termsOf(spec: LimitSpec) = {
+    val (most, nanos) = spec.rate.fold((0.0, 1L))(_.amountIn(spec.isOfUse))
+    LeaseTerms(spec.concurrency.getOrElse(0), spec.adaptive, most, nanos)
+  }
 }
