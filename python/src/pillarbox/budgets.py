@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from decimal import Decimal
 from typing import Any, Literal
 
-from ._base.checks import MOST, check, check_choice, check_count, check_name, is_amount, is_number
+from ._base.checks import (
+    MOST,
+    check,
+    check_choice,
+    check_count,
+    check_name,
+    check_text,
+    is_amount,
+    is_number,
+    needs_other,
+)
 from ._base.unknown_options import answers_unknown
 from .errors import error
 from .options import as_units
@@ -38,6 +49,9 @@ class Budget:
     on_exceeded: "raise" fails the job (BUDGET_EXCEEDED); with "skip" no further call begins, and
         rows fail with this kind, under ``on_error``.
     name: operators of one application that name a budget share it, and must agree in its amounts.
+    keep: a folder on any file system that Spark can write, which keeps what is spent: over runs and
+        kills, and for several jobs at once. All that give the same folder share the budget, also
+        streams, and must agree in its amounts within an application.
     """
 
     _: KW_ONLY
@@ -46,6 +60,7 @@ class Budget:
     max_usage: Mapping[str, float | Decimal] | None = field(default=None, hash=False)
     on_exceeded: OnExceeded = "raise"
     name: str | None = None
+    keep: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         if self.max_failed is None and self.max_calls is None and not self.max_usage:
@@ -60,6 +75,20 @@ class Budget:
         check_choice("budget.on_exceeded", self.on_exceeded, OnExceeded)
         if self.name is not None:
             check_name("budget.name", self.name, "openai")
+        if self.keep is not None:
+            self._check_keep()
+
+    def _check_keep(self) -> None:
+        example = "s3a://bucket/budgets/triage"
+        fits = isinstance(self.keep, (str, os.PathLike)) and bool(os.fspath(self.keep))
+        check(fits, "budget.keep", "the path of a folder", self.keep, example)
+        check_text("budget.keep", str(self.keep), example)
+        if self.name is not None:
+            advice = "All that give this folder share the budget: leave the name out."
+            raise needs_other("budget.name", self.name, "with keep", advice)
+        if self.max_calls is None and self.max_usage is None:
+            advice = "What is kept is max_calls and max_usage; max_failed counts in each run."
+            raise needs_other("budget.keep", self.keep, "without max_calls and max_usage", advice)
 
     @property
     def _units(self) -> tuple[str, ...]:
@@ -75,6 +104,7 @@ class Budget:
             "max_failed_share": self.max_failed if is_share else None,
             "raises": self.on_exceeded == "raise",
             "name": self.name,
+            "keep": None if self.keep is None else os.fspath(self.keep),
         }
 
 

@@ -21,8 +21,11 @@ private[pillarbox] final class BudgetLedger(val terms: BudgetTerms) {
   import BudgetLedger._
 
   private val units = 0 until terms.units
-  private val before = mutable.HashMap.empty[String, BudgetSpent]
+  private val spentBefore = mutable.HashMap.empty[String, BudgetSpent]
   private val holders = mutable.LinkedHashMap.empty[String, Holder]
+
+  /** True if the last report was answered with more than its process has. */
+  var hasGranted = false
 
   /**
    * Counts what an account has spent before, in the place of all that was counted so far. Processes of the
@@ -30,17 +33,30 @@ private[pillarbox] final class BudgetLedger(val terms: BudgetTerms) {
    */
   def begin(account: String, spent: BudgetSpent): Unit = {
     holders.filterInPlace((_, holder) => holder.account != account)
-    before(account) = spent
+    learn(account, spent)
   }
+
+  /** Counts what an account has spent before, or others have, in the place of what was known of that. */
+  def learn(account: String, spent: BudgetSpent): Unit = spentBefore(account) = spent
+
+  def before(account: String): BudgetSpent = spentBefore.getOrElse(account, terms.nothing)
+
+  /** The amounts that an account's processes have spent, or may, without what was spent before. */
+  def own(account: String): BudgetSpent = BudgetSpent.sum(terms.units, of(account).map(_.charged))
+
+  /** True if its processes have given back all that they did not spend. */
+  def isIdle(account: String): Boolean = of(account).forall(holder => units.forall(holder.open(_) <= 0))
+
+  private def of(account: String) = holders.valuesIterator.filter(_.account == account)
 
   /** The amounts that were spent, over all accounts. */
   def spent: BudgetSpent =
-    BudgetSpent.sum(terms.units, before.valuesIterator ++ holders.valuesIterator.map(_.spent))
+    BudgetSpent.sum(terms.units, spentBefore.valuesIterator ++ holders.valuesIterator.map(_.spent))
 
   /** The amounts that an account's processes have spent, or may spend without another grant. */
   def charged(account: String): BudgetSpent = BudgetSpent.sum(
     terms.units,
-    before.get(account).iterator ++ holders.valuesIterator.filter(_.account == account).map(_.charged)
+    spentBefore.get(account).iterator ++ of(account).map(_.charged)
   )
 
   /** Answers a report; null if a later one has overtaken it. */
@@ -55,7 +71,9 @@ private[pillarbox] final class BudgetLedger(val terms: BudgetTerms) {
       holder.charge = units.map { at =>
         math.max(report.ceiling(at), report.spent.amounts(at) + estimates(at) * report.underWay)
       }
+      val asked = holder.charge
       if (!terms.hasFailed(all)) grant(holder, report, estimates, nowNanos)
+      hasGranted = holder.charge != asked
       val failuresLeft = math.max(0L, terms.failuresLeft(all)) / (2 * live(nowNanos))
       BudgetGrant(over(report, all, estimates, nowNanos), holder.charge, all, failuresLeft)
     }
@@ -68,7 +86,7 @@ private[pillarbox] final class BudgetLedger(val terms: BudgetTerms) {
   private def live(now: Long): Int = holders.valuesIterator.count(_.isLive(now))
 
   private def free(at: Int): Double = terms.mostOf(at) -
-    before.valuesIterator.map(_.amounts(at)).sum - holders.valuesIterator.map(_.charge(at)).sum
+    spentBefore.valuesIterator.map(_.amounts(at)).sum - holders.valuesIterator.map(_.charge(at)).sum
 
   private def grant(holder: Holder, report: BudgetReport, estimates: Seq[Double], now: Long): Unit = {
     val has = attemptsWithin(holder.open, estimates) - report.underWay

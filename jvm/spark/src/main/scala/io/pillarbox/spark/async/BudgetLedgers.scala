@@ -5,6 +5,8 @@ import java.util.concurrent._
 
 import io.pillarbox.async.budget._
 import io.pillarbox.async.gate.GateClock
+import org.apache.hadoop.fs.FileSystem
+import org.apache.hadoop.util.ShutdownHookManager
 import org.apache.spark.SparkEnv
 import org.apache.spark.sql.pillarbox.DriverMessages
 
@@ -48,6 +50,10 @@ private[pillarbox] object BudgetLedgers extends DriverMessages.Spender {
     }
 
   override def applicationBegins(): Unit = onDriver.clear()
+
+  /** What was granted and not used is given back when this process ends, before its file systems are closed. */
+  lazy val settledAtExit: Unit =
+    ShutdownHookManager.get.addShutdownHook(() => onDriver.settle(), FileSystem.SHUTDOWN_HOOK_PRIORITY + 10)
 
   override def ended(run: String): Unit = onDriver.ended(run)
 

@@ -13,6 +13,7 @@ import io.pillarbox.spark.base.ErrorCatalogue
  * @param maxFailedShare the share of the rows that may fail
  * @param raises true if the task fails once it is spent, false if rows fail without a call
  * @param name operators that name it share it
+ * @param keep the folder that keeps what is spent, for all runs that name it
  */
 private[pillarbox] final case class BudgetSpec(
     @JsonDeserialize(contentAs = classOf[java.lang.Long]) maxCalls: Option[Long],
@@ -20,7 +21,8 @@ private[pillarbox] final case class BudgetSpec(
     @JsonDeserialize(contentAs = classOf[java.lang.Long]) maxFailedRows: Option[Long],
     @JsonDeserialize(contentAs = classOf[java.lang.Double]) maxFailedShare: Option[Double],
     raises: Boolean = true,
-    name: Option[String]
+    name: Option[String],
+    keep: Option[String] = None
 ) {
 
   /** The executors' terms have the units in the same order as the driver's. */
@@ -36,7 +38,8 @@ private[pillarbox] final case class BudgetSpec(
     maxCalls.map(most => s"max_calls=$most"),
     Option.when(maxUsage.nonEmpty)(s"max_usage=$usageText"),
     Some(s"on_exceeded=${if (raises) "raise" else "skip"}"),
-    name.map(shared => s"name=$shared")
+    name.map(shared => s"name=$shared"),
+    keep.map(folder => s"keep=$folder")
   ).flatten.mkString(" ")
 
   private def usageText: String =
@@ -65,7 +68,7 @@ private[pillarbox] final case class BudgetSpec(
     val (option, what) = whatIsSpent(exceeded)
     ErrorCatalogue.text(
       BudgetSpec.Exceeded,
-      "name" -> name.fold("")(shared => s" '$shared'"),
+      "name" -> name.orElse(keep).fold("")(shared => s" '$shared'"),
       "what" -> what,
       "option" -> option
     )

@@ -16,9 +16,14 @@ import org.apache.hadoop.fs.Path
  * number and then deletes the one before, so that there is always a whole one.
  *
  * @param name the operator's place in the query
+ * @param left the number of files that are not deleted
  */
-private[pillarbox] final class CheckpointBudget(folder: Path, name: String, conf: Configuration)
-    extends BudgetStore {
+private[pillarbox] final class CheckpointBudget(
+    folder: Path,
+    name: String,
+    conf: Configuration,
+    left: Int = 1
+) extends BudgetStore {
   import CheckpointBudget._
 
   private val files = StateFiles.in(folder, conf)
@@ -36,29 +41,8 @@ private[pillarbox] final class CheckpointBudget(folder: Path, name: String, conf
   private def file(number: Long) = s"$name.$number.json"
 
   override def read(terms: BudgetTerms): BudgetSpent = {
-    if (first > 0) content = readFile(file(first))
-    val known = units(terms).map(content.path("spent").path(_))
-    terms.nothing.copy(
-      amounts = known.map(_.path("amount").asDouble),
-      reported = known.map(_.path("reported").asDouble),
-      reports = known.map(_.path("reports").asLong)
-    )
-  }
-
-  private def units(terms: BudgetTerms) = (0 until terms.units).map(terms.unit)
-
-  private def readFile(name: String): ObjectNode = {
-    val in = files.open(name)
-    try
-      mapper.readTree(in.readAllBytes()) match {
-        case found: ObjectNode if found.path("version").asInt == Version => found
-        case other =>
-          throw new IOException(s"${new Path(folder, name)} is no budget of version $Version: $other")
-      }
-    catch {
-      case broken: JsonProcessingException =>
-        throw new IOException(s"${new Path(folder, name)} can't be read: what the query has spent", broken)
-    } finally in.close()
+    if (first > 0) content = readFile(files, file(first))
+    spentIn(content, terms)
   }
 
   override def write(terms: BudgetTerms, spent: BudgetSpent): Unit = {
@@ -72,7 +56,7 @@ private[pillarbox] final class CheckpointBudget(folder: Path, name: String, conf
     }
     val next = math.max(first, last) + 1
     files.write(file(next))(_.write(content.toString.getBytes(UTF_8)))
-    numbers.filter(_ < next).foreach(number => files.delete(file(number)))
+    numbers.filter(_ <= next - left).foreach(number => files.delete(file(number)))
     last = next
   }
 }
@@ -80,6 +64,34 @@ private[pillarbox] final class CheckpointBudget(folder: Path, name: String, conf
 private[pillarbox] object CheckpointBudget {
   private final val Version = 1
   private val mapper = new ObjectMapper
+
+  private def units(terms: BudgetTerms) = (0 until terms.units).map(terms.unit)
+
+  private def spentIn(content: ObjectNode, terms: BudgetTerms): BudgetSpent = {
+    val known = units(terms).map(content.path("spent").path(_))
+    terms.nothing.copy(
+      amounts = known.map(_.path("amount").asDouble),
+      reported = known.map(_.path("reported").asDouble),
+      reports = known.map(_.path("reports").asLong)
+    )
+  }
+
+  /** What a file says, which another budget has written. */
+  def read(files: StateFiles, name: String, terms: BudgetTerms): BudgetSpent =
+    spentIn(readFile(files, name), terms)
+
+  private def readFile(files: StateFiles, name: String): ObjectNode = {
+    val in = files.open(name)
+    try
+      mapper.readTree(in.readAllBytes()) match {
+        case found: ObjectNode if found.path("version").asInt == Version => found
+        case other => throw new IOException(s"$name is no budget of version $Version: $other")
+      }
+    catch {
+      case broken: JsonProcessingException =>
+        throw new IOException(s"$name, which tells what was spent, can't be read", broken)
+    } finally in.close()
+  }
 
   /** The folder of budgets in a query's checkpoint. */
   final val Folder = "pillarbox-budget"

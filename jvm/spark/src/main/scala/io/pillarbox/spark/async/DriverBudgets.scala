@@ -18,6 +18,9 @@ private[pillarbox] trait BudgetStore {
 
   /** Writes amounts in the place of earlier ones; they are there as a whole, or it throws. */
   def write(terms: BudgetTerms, spent: BudgetSpent): Unit
+
+  /** True if other drivers spend of it, too: then `read` has their amounts, and `write` takes one's own. */
+  def isShared: Boolean = false
 }
 
 /**
@@ -88,7 +91,8 @@ private[pillarbox] final class DriverBudgets(nanoTime: () => Long, writer: Execu
     val last = store.flatMap(own => accounts.values.find(_.store.exists(_.path == own.path)))
     val before = last.map(close).getOrElse(stored)
     ledger.begin(account.id, before.copy(rows = 0, failed = 0))
-    accounts(account.key) = new Open(account, ledger, store, before.amounts)
+    val shared = store.filter(_.isShared).map(new SharedAccount(account.id, ledger, _, this, nanoTime))
+    accounts(account.key) = new Open(account, ledger, store, before.amounts, shared)
     forgetOldest()
   }
 
@@ -104,9 +108,19 @@ private[pillarbox] final class DriverBudgets(nanoTime: () => Long, writer: Execu
       accounts.get(key).fold(unknown(key, report)) { open =>
         val asked = if (open.isEnding) report.copy(wanted = 0) else report
         val grant = open.ledger.report(open.account.id, process, asked, nanoTime())
-        if (grant == null || open.isEnding || open.isWritten) grant
-        else {
-          open.waiting += (failed => reply(if (failed) grant.copy(over = BudgetExceeded.NotKept) else grant))
+        if (grant == null || open.isEnding) grant
+        else if (open.shared.exists(_.looksAgain(grant))) {
+          // The process asks again when it has no answer for a while.
+          writer.execute(() => quietly(open)(open.shared.foreach(_.look())): Unit)
+          Later
+        } else if (open.isWritten) {
+          if (open.shared.exists(_.givesBack)) writer.execute(() => giveBack(open))
+          grant
+        } else {
+          open.waiting += new Waiting(
+            open.ledger.hasGranted,
+            failed => reply(if (failed) grant.copy(over = BudgetExceeded.NotKept) else grant)
+          )
           writer.execute(() => write(open, ahead = true))
           Later
         }
@@ -129,26 +143,42 @@ private[pillarbox] final class DriverBudgets(nanoTime: () => Long, writer: Execu
     }
     val isNeeded = !ahead || (waiting.nonEmpty && !open.isEnding)
     if (isNeeded) {
-      val isDone = tryWrite(open, content)
-      waiting.foreach(_.apply(!isDone))
+      var fits = true
+      val isDone = quietly(open)(open.shared match {
+        case Some(shared) => fits = shared.write(room = ahead)
+        case None =>
+          open.store.foreach(_.write(open.ledger.terms, content))
+          synchronized { open.written = content.amounts }
+      })
+      // The others ask again, and hear what is left by then.
+      waiting.filter(fits || !_.isMore).foreach(_.answer(!isDone))
     }
   }
 
-  private def withRoom(terms: BudgetTerms, spent: BudgetSpent): BudgetSpent =
-    spent.copy(amounts = spent.amounts.zipWithIndex.map { case (amount, at) =>
-      val part = terms.mostOf(at) / WritesABudget
-      val room = if (terms.isCalls(at)) math.floor(part) else part
-      math.max(amount, math.min(amount + room, terms.mostOf(at)))
-    })
+  private def giveBack(open: Open): Unit = {
+    val (isLess, isIdle) =
+      synchronized((open.shared.exists(_.givesBack), open.ledger.isIdle(open.account.id)))
+    if (isLess) quietly(open)(open.shared.foreach(_.write(room = !isIdle))): Unit
+  }
 
-  private def tryWrite(open: Open, content: BudgetSpent): Boolean =
+  /** Writes exactly what accounts have spent that other drivers share. Waits. */
+  def settle(): Unit = {
+    val shared = synchronized(accounts.values.filter(_.shared.isDefined).toSeq)
+    shared.map(open => writer.submit((() => exactly(open)): Runnable)).foreach(_.get())
+  }
+
+  private def exactly(open: Open): Unit =
+    quietly(open)(open.shared.foreach(_.write(room = false))): Unit
+
+  /** False if it has failed. */
+  private def quietly(open: Open)(body: => Unit): Boolean =
     try {
-      open.store.foreach(_.write(open.ledger.terms, content))
-      synchronized { open.written = content.amounts }
+      body
       true
     } catch {
       case NonFatal(problem) =>
-        log.warn(s"What a budget has spent could not be written to ${open.store.map(_.path)}", problem)
+        val place = open.store.fold("")(_.path)
+        log.warn(s"What a budget has spent could not be written to $place, or read there", problem)
         false
     }
 
@@ -166,6 +196,7 @@ private[pillarbox] final class DriverBudgets(nanoTime: () => Long, writer: Execu
 
   /** Forgets all: another application begins. */
   def clear(): Unit = synchronized {
+    accounts.values.filter(_.shared.isDefined).foreach(open => writer.execute(() => exactly(open)))
     accounts.values.foreach(_.isEnding = true)
     accounts.clear()
     ledgers.clear()
@@ -190,11 +221,26 @@ private[pillarbox] object DriverBudgets {
   private val log = org.slf4j.LoggerFactory.getLogger(classOf[DriverBudgets])
 
   /** At most about so many writes for the whole of a budget, beside those near its end. */
-  private final val WritesABudget = 100
+  private[async] final val WritesABudget = 100
+
+  private[async] def withRoom(terms: BudgetTerms, spent: BudgetSpent): BudgetSpent =
+    spent.copy(amounts = spent.amounts.zipWithIndex.map { case (amount, at) =>
+      val part = terms.mostOf(at) / WritesABudget
+      val room = if (terms.isCalls(at)) math.floor(part) else part
+      math.max(amount, math.min(amount + room, terms.mostOf(at)))
+    })
 
   private final val MostAccounts = 10000
 
   private val Later = BudgetGrant(0, IndexedSeq.empty, BudgetSpent.none(0), 0L)
+
+  /**
+   * A process that waits for a write.
+   *
+   * @param isMore true if it is granted more
+   * @param answer takes whether the write has failed
+   */
+  private final class Waiting(val isMore: Boolean, val answer: Boolean => Unit)
 
   private final class Named(val operator: String, val ledger: BudgetLedger)
 
@@ -202,16 +248,18 @@ private[pillarbox] object DriverBudgets {
       val account: BudgetAccount,
       val ledger: BudgetLedger,
       val store: Option[BudgetStore],
-      var written: IndexedSeq[Double]
+      var written: IndexedSeq[Double],
+      val shared: Option[SharedAccount]
   ) {
 
     /** True if nothing more is granted. */
     @volatile var isEnding = false
 
-    /** Tell whether the write has failed. */
-    val waiting = mutable.Buffer.empty[Boolean => Unit]
+    val waiting = mutable.Buffer.empty[Waiting]
 
-    def isWritten: Boolean = store.isEmpty ||
+    def isWritten: Boolean = store.isEmpty || shared.fold(isWrittenAlone)(_.isWritten)
+
+    private def isWrittenAlone =
       ledger.charged(account.id).amounts.zip(written).forall { case (amount, known) => amount <= known }
   }
 }

@@ -1,6 +1,10 @@
 package io.pillarbox.spark.plan
 
-import io.pillarbox.spark.async.{AsyncIOSpec, BudgetAccount, BudgetLedgers, BudgetSpec, CheckpointBudget}
+import java.io.IOException
+
+import scala.util.control.NonFatal
+
+import io.pillarbox.spark.async._
 import io.pillarbox.spark.base.FailureReport
 import io.pillarbox.spark.task.ReportedException
 import org.apache.hadoop.fs.Path
@@ -11,9 +15,11 @@ import org.apache.spark.sql.pillarbox.{MicroBatch, MicroBatches, RunningQuery, S
  * Opens the budgets of operators. On the driver, when the operator is about to run.
  *
  * A budget is that of a streaming query, with what its `foreachBatch` runs, or of an action of a batch; one
- * with a name is that of the application. What a query has spent is kept in its checkpoint.
+ * with a name is that of the application. What a query has spent is kept in its checkpoint, unless the budget
+ * has a folder: then it is that of all that name the folder.
  */
 private object CallBudgets {
+  private val log = org.slf4j.LoggerFactory.getLogger(getClass)
 
   /**
    * Returns the key by which executors ask for the operator's budget; None if it has none.
@@ -22,16 +28,42 @@ private object CallBudgets {
    */
   def open(spec: AsyncIOSpec, session: SparkSession, batch: Option[MicroBatch]): Option[String] =
     spec.budget.map { budget =>
-      val (account, store) = MicroBatches.runningQuery(session) match {
-        case Some(query) => inQuery(spec, budget, query, session, batch)
-        case None => (ofAction(spec, budget, session), None)
+      val (account, store) = (budget.keep, MicroBatches.runningQuery(session)) match {
+        case (Some(folder), _) => inFolder(spec, folder, session)
+        case (None, Some(query)) => inQuery(spec, budget, query, session, batch)
+        case (None, None) => (ofAction(spec, budget, session), None)
       }
-      BudgetLedgers.onDriver.open(account, spec.operator, budget.terms, store).foreach { other =>
-        val told = Seq("name" -> budget.name.getOrElse(""), "other" -> other)
+      opened(spec, account, budget, store).foreach { other =>
+        val told = Seq("name" -> budget.name.orElse(budget.keep).getOrElse(""), "other" -> other)
         throw new ReportedException(FailureReport.of("BUDGETS_DIFFER", spec.operator, told: _*))
       }
       account.key
     }
+
+  private def opened(
+      spec: AsyncIOSpec,
+      account: BudgetAccount,
+      budget: BudgetSpec,
+      store: Option[BudgetStore]
+  ): Option[String] =
+    try BudgetLedgers.onDriver.open(account, spec.operator, budget.terms, store)
+    catch { case problem: IOException => throw notKept(spec, problem) }
+
+  private def notKept(spec: AsyncIOSpec, problem: Throwable) = {
+    log.warn(s"What the budget of ${spec.operator} has spent can't be read", problem)
+    new ReportedException(FailureReport.of(BudgetSpec.NotKept, spec.operator), problem)
+  }
+
+  /** That of all drivers that name the folder. Queries keep nothing of it in their checkpoints. */
+  private def inFolder(spec: AsyncIOSpec, folder: String, session: SparkSession) =
+    try {
+      val conf = SparkAdapter.hadoopConf(session)
+      val path = new Path(folder)
+      val whole = path.getFileSystem(conf).makeQualified(path)
+      BudgetLedgers.settledAtExit
+      val account = BudgetAccount(s"kept $whole", "own", session.sparkContext.applicationId, isShared = true)
+      (account, Some(new FolderBudget(whole, conf)))
+    } catch { case NonFatal(problem) => throw notKept(spec, problem) }
 
   private def inQuery(
       spec: AsyncIOSpec,
