@@ -140,6 +140,33 @@ class BudgetSuite extends AnyFunSuite {
     }
   }
 
+  test("what an answer has lent that was lost comes back, though the process wants nothing any more") {
+    for (lost <- 1 to 3) {
+      val clock = new SimulatedClock
+      val ledger = new BudgetLedger(calls(100))
+      var sent = 0
+      val part = new BudgetPart(
+        calls(100),
+        clock,
+        (told, answer) => {
+          sent += 1
+          val isLost = sent <= lost
+          val grant = ledger.report("query", "p", told, clock.nanoTime)
+          if (!isLost) clock.in(1)(answer(grant))
+        }
+      )
+      val waiter: Runnable = () => ()
+      assert(part.take(waiter) eq BudgetPart.Wait)
+      assert(ledger.charged("query").amounts.head > 0)
+      part.forget(waiter)
+      clock.run(60000)
+      assert(ledger.charged("query").amounts == Seq(0.0), s"$lost answers lost")
+      val reports = sent
+      clock.run(120000)
+      assert(sent == reports, "and then it is silent")
+    }
+  }
+
   test("a process that is alone makes as many calls as its capacity allows, from the first second on") {
     val world = new World(calls(10000000), 1)
     val process = world.add()

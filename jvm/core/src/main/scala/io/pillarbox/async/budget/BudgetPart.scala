@@ -191,7 +191,7 @@ private[pillarbox] final class BudgetPart(
    * is answered an answer that was lost may have lent something.
    */
   private def isDone: Boolean = isQuiet && settling.isEmpty && underWay == 0 &&
-    ((changesKnown == changes && units.forall(at => ceiling(at) <= own.amounts(at))) ||
+    ((sent == applied && changesKnown == changes && units.forall(at => ceiling(at) <= own.amounts(at))) ||
       quietTicks > MostQuietTicks)
 
   private def isQuiet: Boolean = waiters.isEmpty && (isReleased || quietTicks > 1)
