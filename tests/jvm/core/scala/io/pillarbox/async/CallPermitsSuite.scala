@@ -207,7 +207,12 @@ class CallPermitsSuite extends AnyFunSuite {
       val clock = new SimulatedClock
       val gates = Seq(
         new ConcurrencyGate(5, clock),
-        new LeasedGate(LeaseTerms(5), Overload.Default, clock, (_, answer) => answer(LeaseGrant(5, 0L, 1L << 40)))
+        new LeasedGate(
+          LeaseTerms(5),
+          Overload.Default,
+          clock,
+          (_, answer) => answer(LeaseGrant(5, 0L, 1L << 40))
+        )
       )
       gates.foreach { gate =>
         val desk = new Desk(gate)

@@ -116,7 +116,9 @@ class ToldLimitsSuite extends AnyFunSuite {
   }
 
   for (seed <- 1 to 10; rate <- Seq(20.0, 600.0))
-    test(s"over executors, once the driver has heard no more begins than is left: $rate a second, seed $seed") {
+    test(
+      s"over executors, once the driver has heard no more begins than is left: $rate a second, seed $seed"
+    ) {
       val random = new Random(seed)
       val clock = new SimulatedClock
       val ledger = new LeaseLedger(LeaseTerms(0, most = rate, intervalNanos = Second))

@@ -20,10 +20,14 @@ private[async] final class ToldBounds(intervalNanos: Long) {
   def hear(said: Told, now: Long): Unit = {
     expire(now)
     heard += 1
-    val wait = if (said.resetNanos == Told.NoReset) intervalNanos else math.min(said.resetNanos, Overload.LongestPauseNanos)
+    val wait =
+      if (said.resetNanos == Told.NoReset) intervalNanos
+      else math.min(said.resetNanos, Overload.LongestPauseNanos)
     val made = new Bound(heard, now + wait, said.remaining, isNone = said.remaining <= 0)
     // It stays stricter than these, whatever is given back: of what was charged since, less counts against it.
-    bounds.removeIf(old => old.end - made.end <= 0 && old.left >= made.left && (made.isNone || !old.isNone)): Unit
+    bounds.removeIf(old =>
+      old.end - made.end <= 0 && old.left >= made.left && (made.isNone || !old.isNone)
+    ): Unit
     var at = 0
     while (at < bounds.size && bounds.get(at).end - made.end < 0) at += 1
     bounds.add(at, made)
@@ -56,7 +60,9 @@ private[async] final class ToldBounds(intervalNanos: Long) {
   def waitNanos(amount: Double, now: Long): Long = {
     expire(now)
     var wait = 0L
-    bounds.forEach(bound => if (amount > bound.left + amount * Rounding) wait = math.max(wait, bound.end - now))
+    bounds.forEach(bound =>
+      if (amount > bound.left + amount * Rounding) wait = math.max(wait, bound.end - now)
+    )
     wait
   }
 
