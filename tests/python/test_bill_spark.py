@@ -63,7 +63,7 @@ def test_rows_that_share_a_call_sum_up_to_what_was_made(spark: SparkSession) -> 
     assert told(df) == [("a", "A", 1, False), ("a", "A", 0, False), ("b", "B", 1, False)]
     ids = [row.call.call_id for row in df.collect()]
     assert ids[0] == ids[1] != ids[2]
-    assert [tuple(row) for row in pb.usage(df).collect()] == [("asking", 4, 0, 0, 0, 2, 0, {})]
+    assert [tuple(row) for row in pb.usage(df).collect()] == [("asking", 4, 4, 0, 0, 0, 2, 0, {})]
 
 
 def test_rows_tell_that_the_journal_had_their_answer(spark: SparkSession, tmp_path: Path) -> None:
@@ -74,7 +74,9 @@ def test_rows_tell_that_the_journal_had_their_answer(spark: SparkSession, tmp_pa
     again = df.transform(pb.async_io, shout, **asked)
     assert told(again) == [("a", "A", 0, True), ("b", "B", 0, True)]
     assert {row.call.elapsed_ms for row in again.collect()} == {0}
-    assert [tuple(row) for row in pb.usage(again).collect()] == [("asking", 0, 0, 0, 4, 0, 0, {})]
+    assert [tuple(row) for row in pb.usage(again).collect()] == [
+        ("asking", 0, 0, 0, 0, 4, 0, 0, {})
+    ]
 
 
 def test_rows_that_a_budget_kept_from_a_call_have_no_attempt(spark: SparkSession) -> None:
@@ -170,7 +172,7 @@ def test_usage_of_a_frame_is_that_of_its_actions_while_they_run_and_after(
     )
     none = bill(df)
     assert none == {
-        **dict.fromkeys(("calls", "retries", "rate_limited", "from_journal", "shared"), 0),
+        **dict.fromkeys(("calls", "rows", "retries", "rate_limited", "from_journal", "shared"), 0),
         **{"operator": "waiting", "limit_wait_ms": 0, "usage": {}},
     }
     action = threading.Thread(target=df.where("id = 0 OR id = 1").collect)
@@ -181,15 +183,51 @@ def test_usage_of_a_frame_is_that_of_its_actions_while_they_run_and_after(
     assert bill(df) == {
         **none,
         "calls": 4,
+        "rows": 4,
         "retries": 2,
         "rate_limited": 2,
         "usage": {"tokens": 10},
     }
     df.collect()
-    twice = {"calls": 8, "retries": 4, "rate_limited": 4, "usage": {"tokens": 20}}
+    twice = {"calls": 8, "rows": 8, "retries": 4, "rate_limited": 4, "usage": {"tokens": 20}}
     assert bill(df.select("y")) == {**none, **twice}
     with pytest.raises(pb.InvalidOption, match=r"has no pb\.async_io, pb\.async_udf"):
         pb.usage(spark.range(1))
+
+
+def test_calls_are_what_the_service_sees_and_rows_beside_them(
+    spark: SparkSession, log: CallLog
+) -> None:
+    async def ask(rows: list[Any]) -> list[int]:
+        async with log.call(rows[0].id):
+            pb.current_call().report_usage(usd=[0.5] * len(rows))
+            return [row.id for row in rows]
+
+    asked = {"returns": "n long", "name": "asking", "call_column": "call", "batch_size": 30}
+    df = spark.range(0, 100, 1, 1).transform(pb.async_io, ask, **asked).cache()
+    assert df.count() == 100
+    found = bill(df)
+    assert (found["calls"], found["rows"]) == (len(log.events("start")), 100)
+    assert 4 <= found["calls"] <= 10
+    (by,) = pb.usage(df.withColumn("half", F.col("id") < 50), by="half").where("half").collect()
+    assert (by.calls, by.retries, by.rows, by.usage) == (None, None, 50, {"usd": 25.0})
+
+
+def test_what_calls_report_without_a_declaration_is_paid_for_once_and_counted(
+    spark: SparkSession, tmp_path: Path, log: CallLog
+) -> None:
+    async def ask(row: Any) -> str:
+        async with log.call(row.id):
+            pb.current_call().report_usage(usd=0.25, tokens="a few")
+            return str(row.s).upper()
+
+    asked = {**CALL, "inputs": ["id", "s"], "journal": str(tmp_path / "journal")}
+    df = texts(spark, "a", "b").transform(pb.async_io, ask, **asked)
+    assert {row.call.usage["usd"] for row in df.collect()} == {0.25}
+    assert bill(df)["usage"] == {"usd": 0.5}
+    kept = pb.read_journal(spark, str(tmp_path / "journal"))
+    assert [row.usage for row in kept.collect()] == [{"tokens": 0.0, "usd": 0.25}] * 2
+    assert len(df.collect()) == len(log.events("start")) == 2
 
 
 def test_calls_in_expressions_have_a_bill(spark: SparkSession) -> None:

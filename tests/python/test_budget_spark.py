@@ -286,6 +286,95 @@ def test_what_foreach_batch_runs_has_the_budget_of_its_query(
     assert failed == [0, 10, 30, 30]
 
 
+@pytest.mark.connect
+def test_a_kept_budget_is_that_of_all_that_give_its_folder(
+    spark: SparkSession, log: CallLog, tmp_path: Path
+) -> None:
+    budget = pb.Budget(max_calls=50, on_exceeded="skip", keep=tmp_path / "kept")
+    options = {"returns": "twice long", "on_error": "column", "timeout": "30s", "budget": budget}
+
+    def asked() -> DataFrame:
+        return spark.range(0, 30, 1, 2).transform(pb.async_io, noting(log), **options)
+
+    assert kinds(asked()) == {None: 30}
+    spark.range(30).coalesce(1).write.json(str(tmp_path / "in"))
+    query = (
+        spark.readStream.schema("id long")
+        .json(str(tmp_path / "in"))
+        .transform(pb.async_io, noting(log), **options)
+        .writeStream.format("noop")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    assert len(called(log)) == 50
+    assert not list((tmp_path / "checkpoint").glob("pillarbox-budget/*"))
+    assert kinds(asked()) == {"BUDGET_EXCEEDED": 30}
+
+
+def test_a_folder_that_keeps_nothing_fails_before_a_call(
+    spark: SparkSession, log: CallLog, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    budget = pb.Budget(max_calls=50, keep=tmp_path / "file" / "kept")
+    df = spark.range(3).transform(pb.async_io, noting(log), returns="v int", budget=budget)
+    with pytest.raises(PythonException) as raised:
+        df.collect()
+    failure = pb.failure_of(raised.value)
+    assert failure is not None
+    assert failure.condition == "BUDGET_NOT_KEPT"
+    assert called(log) == []
+
+
+def batch_of_calls(folder: str, usd: float) -> int:
+    spark = pb.configure(build({"spark.master": "local[2]"})).getOrCreate()
+
+    async def slow(row):  # type: ignore[no-untyped-def]
+        await asyncio.sleep(0.02)
+        file = os.open(f"{folder}/log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(file, b"billed\n")
+        os.close(file)
+        pb.current_call().report_usage(usd=0.001)
+        return 2
+
+    budget = pb.Budget(max_usage={"usd": usd}, on_exceeded="skip", keep=f"{folder}/kept")
+    df = spark.range(0, 5000, 1, 2).transform(
+        pb.async_io, slow, returns="twice long", capacity=5, on_error="column", budget=budget
+    )
+    return int(df.where("error is null").count())
+
+
+@pytest.mark.whole
+def test_a_batch_that_is_killed_and_run_again_twice_at_once_never_bills_more(
+    tmp_path: Path,
+) -> None:
+    log, most = tmp_path / "log", 1000
+
+    def billed() -> int:
+        return len(log.read_text().splitlines()) if log.exists() else 0
+
+    command = [sys.executable, "-c", app_text(batch_of_calls, str(tmp_path), most / 1000)]
+
+    def start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(command, env=environment(SOURCES), start_new_session=True)
+
+    killed = start()
+    try:
+        eventually(lambda: billed() > most // 3, "calls", limit_s=120)
+    finally:
+        os.killpg(killed.pid, signal.SIGKILL)
+        killed.wait()
+    both = [start(), start()]
+    try:
+        assert [app.wait(timeout=300) for app in both] == [0, 0]
+    finally:
+        for app in both:
+            if app.poll() is None:
+                os.killpg(app.pid, signal.SIGKILL)
+    assert most * 0.9 <= billed() <= most
+
+
 def stream_of_calls(folder: str, most: int, keyed: bool = False) -> int:
     import time
 

@@ -42,6 +42,11 @@ def refused(make: Any) -> str:
         ({"max_calls": 1, "on_exceeded": "stop"}, 'budget.on_exceeded must be one of "raise"'),
         ({"max_calls": 1, "name": ""}, "budget.name"),
         ({"max_requests": 1}, "Meant is max_calls."),
+        ({"max_usage": {"rows": 3}}, '"calls" or "rows"'),
+        ({"max_calls": 1, "keep": ""}, "budget.keep must be the path of a folder"),
+        ({"max_calls": 1, "keep": 5}, "budget.keep must be the path of a folder"),
+        ({"max_calls": 1, "keep": "/b", "name": "x"}, "leave the name out"),
+        ({"max_failed": 1, "keep": "/b"}, "max_failed counts in each run"),
     ],
 )
 def test_amounts_are_checked_when_it_is_made(options: dict[str, Any], told: str) -> None:

@@ -42,8 +42,8 @@ class Budget:
     max_failed: rows that may fail: a number, or a share below 1, taken once there are a hundred
         rows. Rows that a journal answers don't count. In a stream it counts from the query's start.
         It counts also at the end of tasks and micro-batches, where no call is left to begin.
-    max_calls: attempts that begin, retries included; a list of the batch form counts once for each
-        of its rows.
+    max_calls: attempts that begin, retries included, by rows: a list of the batch form counts once
+        for each of its rows, as in the ``rows`` of :func:`usage`.
     max_usage: the most of each unit that calls report with ``current_call().report_usage``, such as
         ``{"tokens": 5_000_000, "usd": 20}``. A call under way counts with the mean of the others.
     on_exceeded: "raise" fails the job (BUDGET_EXCEEDED); with "skip" no further call begins, and

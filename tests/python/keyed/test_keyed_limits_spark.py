@@ -138,6 +138,7 @@ def test_the_bill_is_what_the_service_has_counted(spark: SparkSession) -> None:
     assert found == {
         "operator": "counted",
         "calls": calls,
+        "rows": calls,
         "retries": 3,
         "rate_limited": 3,
         "from_journal": 0,
