@@ -297,8 +297,19 @@ def test_a_predicate_that_fails_is_the_failure_and_is_not_retried():
     failure = result.elements[0].failure
     assert failure.message.startswith("retry.on (")
     assert "raised AttributeError: 'ValueError' object has no attribute" in failure.message
+    assert failure.message.endswith(", when it judged ValueError: v")
     assert "ValueError: v" in failure.traceback
     assert calls == [0]
+
+
+def test_a_predicate_of_results_that_fails_names_the_result():
+    async def call(row):
+        return row.x + 41
+
+    retry = pb.Retry(3, backoff="1ms", if_result=lambda value: value.nothing)
+    failure = run(call, [[1]], retry=retry).elements[0].failure
+    assert failure.kind == "AttributeError"
+    assert failure.message.endswith(", when it judged the result 42")
 
 
 @pytest.mark.parametrize("option", ["on", "if_result"])

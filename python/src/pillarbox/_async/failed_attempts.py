@@ -60,7 +60,8 @@ def describe(problem: BaseException, retry: Retry | None, has_limits: bool = Fal
     except BaseException as broken:
         if broken is not problem:
             broken.__cause__ = problem
-        return _of_predicate("retry.on", retry and retry.on, broken)
+        judged = f"{kind_of(problem)}: {message_of(problem)}"
+        return _of_predicate("retry.on", retry and retry.on, broken, judged)
 
 
 _GROUP: Any = getattr(builtins, "BaseExceptionGroup", ())  # Python 3.10 has none
@@ -93,7 +94,8 @@ def refused_result(answer: Any, predicate: Callable[[Any], bool], names: Names) 
     except EXITS:
         raise
     except BaseException as broken:
-        return _of_predicate("retry.if_result", predicate, broken)
+        judged = f"the result {shown_value(answer, names)}"
+        return _of_predicate("retry.if_result", predicate, broken, judged)
     message = f"retry.if_result refused the result {shown_value(answer, names)}"
     return Failure(RESULT_REFUSED, message, retryable=True, on_result=True)
 
@@ -145,9 +147,10 @@ def _says(predicate: Callable[[Any], bool], value: Any, option: str) -> bool:
     return bool(said)
 
 
-def _of_predicate(option: str, predicate: Any, broken: BaseException) -> Failure:
+def _of_predicate(option: str, predicate: Any, broken: BaseException, judged: str) -> Failure:
     found = final_failure(broken)
     if predicate is None or isinstance(broken, PillarboxError):
         return found
-    message = f"{option} ({name_of(predicate)}) raised {kind_of(broken)}: {found.message}"
+    raised = f"{option} ({name_of(predicate)}) raised {kind_of(broken)}: {found.message}"
+    message = f"{raised}, when it judged {judged}"
     return replace(found, message=message)
