@@ -10,7 +10,7 @@ import io.pillarbox.spark.checkpoint.{Attempt, StateFileFormat, StateFolder}
 import io.pillarbox.spark.state.{OpenStates, StateMaintenance, StateTaskSpec}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{Path => HadoopPath}
-import org.apache.spark.sql.Row
+import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.sql.functions.{count, window}
 import org.apache.spark.sql.pillarbox.ReplanningSink
 import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
@@ -281,6 +281,36 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
         assert(rowsOf(stream) == Seq(1, 2, 3))
       }
     }
+  }
+
+  for { backend <- Seq("heap", "rocksdb"); format <- Seq("1", "2") } test(
+    s"$backend, format $format: of two actions of foreachBatch the last one's state counts, and stays open"
+  ) {
+    withSettings(stateSettings(format): _*)(withFolder { folder =>
+      val stream = new Stream(folder)
+      val drawn = process(stream.input, Spec(classOf[Draws].getName, backend, backend))
+      val query = drawn.writeStream
+        .option("checkpointLocation", folder.toString)
+        .foreachBatch { (batch: DataFrame, id: Long) =>
+          batch.collect()
+          stream.batches.put(id, batch.collect().toSeq): Unit
+        }
+        .start()
+      try {
+        (1 to 4).foreach { v =>
+          stream.add(Event("a", v.toLong, 1000), Event("b", v.toLong, 1000))
+          query.processAllAvailable()
+        }
+        stream.rows.groupBy(_.getString(0)).values.foreach { rows =>
+          assert(rows.map(_.getLong(2)) == 0L +: rows.map(_.getLong(3)).init)
+        }
+        eventually {
+          val operators = query.recentProgress.filter(_.numInputRows > 0).map(_.stateOperators.head)
+          val reused = operators.map(_.customMetrics.get(StateTaskSpec.BackendReused).toLong)
+          assert(reused.toSeq == Seq(0, 2, 2, 2))
+        }
+      } finally query.stop()
+    })
   }
 
   /**

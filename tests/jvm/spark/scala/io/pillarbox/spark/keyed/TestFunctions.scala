@@ -95,6 +95,24 @@ class KeepsOdd extends KeyedProcessFunction[Row, Row, Row] {
     if (row.getLong(1) % 2 == 1) kept.update(row.getLong(1)) else kept.clear()
 }
 
+/** Keeps a number for each key that no row gets twice, and emits it after the one that it kept before. */
+class Draws extends KeyedProcessFunction[Row, Row, Row] {
+  private var last: ValueState[Long] = _
+
+  override def open(context: OpenContext): Unit =
+    last = context.getState(StateDescriptor.value("last", ScalaSerializers.long))
+
+  override def processElement(row: Row, context: Context[Row], out: Collector[Row]): Unit = {
+    val drawn = Draws.next.incrementAndGet()
+    out.collect(Row(row.get(0), "row", last.valueOr(0L), drawn))
+    last.update(drawn)
+  }
+}
+
+object Draws {
+  val next = new java.util.concurrent.atomic.AtomicLong
+}
+
 /** Emits the key of each row, and whether the row is late. */
 class TellsLate extends KeyedProcessFunction[Row, Row, Row] {
   override def processElement(row: Row, context: Context[Row], out: Collector[Row]): Unit =

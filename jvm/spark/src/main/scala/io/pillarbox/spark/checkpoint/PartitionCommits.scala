@@ -3,7 +3,8 @@ package io.pillarbox.spark.checkpoint
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.pillarbox.Spark41.StatefulOperatorStateInfo
-import org.apache.spark.sql.pillarbox.{RunningQueries, StatePartition, StatefulExec}
+import org.apache.spark.sql.pillarbox.StatefulExec.Attempted
+import org.apache.spark.sql.pillarbox.{RunningQueries, StatePartition}
 
 /**
  * The versions of an operator's partitions in one micro-batch.
@@ -18,14 +19,12 @@ private[pillarbox] final case class PartitionCommits[A](
     partitionOf: Int => StatePartition,
     @transient baseOf: Int => PartitionBase,
     reports: PartitionReports[A],
-    checkpoints: StatefulExec.CheckpointReport,
     layout: StateLayout
 ) {
 
   /** Reports a commit, of the version after `base`, to the query's driver. Task thread. */
   def committed(partition: Int, base: PartitionBase, next: StateVersion, content: A): Unit = {
-    reports.add(partition -> PartitionReport(next.id, content))
-    checkpoints.add(partition, next.number, next.id, base.id)
+    reports.add(partition -> PartitionReport(Attempted(next.id.get, base.id), content))
     if (settings.reportCommits) partitionOf(partition).reportCommit(next.number)
   }
 }
@@ -53,14 +52,14 @@ private[pillarbox] object PartitionCommits {
       session: SparkSession,
       conf: SQLConf,
       reports: PartitionReports[A],
-      checkpoints: StatefulExec.CheckpointReport,
+      withIds: Boolean,
       layout: Option[StateLayout] = None
   ): PartitionCommits[A] = {
     val now = layout.getOrElse(StateLayout(info.numPartitions))
     val isNew = now.beginsWith(info.storeVersion)
     val ledger = OperatorLedger.of(info, session)
     val (run, versions) =
-      if (checkpoints.withIds) (None, versionsOf(info, withIds = true))
+      if (withIds) (None, versionsOf(info, withIds = true))
       else {
         val partitions = if (isNew) 0 else info.numPartitions
         val bases: Int => StateVersion = ledger.basesOf(info.storeVersion, partitions)
@@ -68,14 +67,13 @@ private[pillarbox] object PartitionCommits {
         (Some(ledger.run), bases)
       }
     val from: Int => StateVersion = if (isNew) _ => StateVersion(info.storeVersion, None) else versions
-    val idOf = if (isNew && checkpoints.withIds) newBase(info) else from.andThen(_.id)
+    val idOf = if (isNew && withIds) newBase(info) else from.andThen(_.id)
     val (checkpoint, operator, query) = (info.checkpointLocation, info.operatorId, info.queryRunId)
     PartitionCommits(
       StateSettings.of(ledger.broadcastConf(session.sparkContext), conf, run, now.since),
       StatePartition(checkpoint, operator, _, query),
       partition => PartitionBase(from(partition), idOf(partition)),
       reports,
-      checkpoints,
       now
     )
   }

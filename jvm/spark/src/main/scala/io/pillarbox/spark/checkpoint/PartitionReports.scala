@@ -1,15 +1,11 @@
 package io.pillarbox.spark.checkpoint
 
 import org.apache.spark.SparkContext
+import org.apache.spark.sql.pillarbox.StatefulExec.Attempted
 import org.apache.spark.util.AccumulatorV2
 
-/**
- * The report of a task after its commit.
- *
- * @param id
- *   the id of its attempt, as in the name of its file
- */
-private[pillarbox] final case class PartitionReport[+A](id: Option[String], content: A)
+/** The report of a task after its commit. */
+private[pillarbox] final case class PartitionReport[+A](attempt: Attempted, content: A)
 
 /**
  * The reports, by partition, of the tasks that Spark has accepted in the last micro-batch that a node ran. A
@@ -22,13 +18,11 @@ private[pillarbox] final class PartitionReports[A] private (keepsFirst: Boolean)
     extends AccumulatorV2[(Int, PartitionReport[A]), Map[Int, PartitionReport[A]]] {
   @volatile private var reports = Map.empty[Int, PartitionReport[A]]
 
-  def partitions: Set[Int] = reports.keySet
+  /** The attempts that count, by partition. */
+  def attempts: Map[Int, Attempted] = reports.transform((_, report) => report.attempt)
 
   /** The reports without the ids of attempts. */
   def contents: Iterator[A] = reports.valuesIterator.map(_.content)
-
-  /** The ids of attempts, where Spark does not name them. */
-  def ids: Map[Int, String] = for ((partition, report) <- reports; id <- report.id) yield partition -> id
 
   override def isZero: Boolean = reports.isEmpty
 

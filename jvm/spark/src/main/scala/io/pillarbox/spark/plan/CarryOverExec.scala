@@ -40,7 +40,7 @@ private[pillarbox] final case class CarryOverExec(
 
   private def committed: SlotReport = reports.contents.foldLeft(SlotReport.Empty)(_ + _)
 
-  override protected def partitionsDone: Set[Int] = reports.partitions
+  override protected def attempts: Map[Int, StatefulExec.Attempted] = reports.attempts
 
   override def shortName: String = CarryOverExec.ShortName
 
@@ -99,15 +99,14 @@ private[pillarbox] final case class CarryOverExec(
       OperatorNote.AsyncIO,
       spec.name,
       info.numPartitions,
-      OperatorNote.formatOf(checkpointReport.withIds),
+      OperatorNote.formatOf(hasIds),
       Map(OperatorNote.Input -> inputColumns, OperatorNote.Returns -> results).map { case (what, columns) =>
         what -> OperatorNote.columnsOf(DataTypeUtils.fromAttributes(columns))
       },
       callScope = CallIdentity.scopeOfQuery(spec, operatorId, MicroBatches.beingPlanned(session))
     )
     // Spark compares each partition's id with the one that it knows.
-    val most =
-      if (checkpointReport.withIds) info.stateStoreCkptIds.fold(Int.MaxValue)(_.length) else Int.MaxValue
+    val most = if (hasIds) info.stateStoreCkptIds.fold(Int.MaxValue)(_.length) else Int.MaxValue
     ledger.note = Some(
       note.checkAndWrite(folder, conf, info.storeVersion, most)(clearIfEmpty(_, conf))
     )
@@ -118,7 +117,7 @@ private[pillarbox] final case class CarryOverExec(
    * of later versions than the first with `found` are deleted: they are of a history that was taken back.
    */
   private def clearIfEmpty(found: OperatorNote, conf: Configuration): Boolean = {
-    val stored = PartitionCommits.versionsOf(getStateInfo, checkpointReport.withIds)
+    val stored = PartitionCommits.versionsOf(getStateInfo, hasIds)
     def slot(number: Long) = new StateFolder(new Path(folder, number.toString), conf)
     val empty = (0 until found.partitions).forall { number =>
       !CarriedCalls.holds(found, slot(number.toLong), stored(number))
@@ -186,7 +185,7 @@ private[pillarbox] final case class CarryOverExec(
     eventTimeWatermarkForLateEvents.getOrElse(0L),
     note.since,
     drain,
-    PartitionCommits.of(getStateInfo, session, conf, reports, checkpointReport),
+    PartitionCommits.of(getStateInfo, session, conf, reports, hasIds),
     metrics
   )
 

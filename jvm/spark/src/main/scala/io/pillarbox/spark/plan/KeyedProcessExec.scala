@@ -33,11 +33,11 @@ private[pillarbox] final case class KeyedProcessExec(
 ) extends StatefulExec {
   import node.{hasWatermark, initial, keys, orderBy, results, spec}
 
-  /** The next timers and accepted attempts. Of two jobs for a micro-batch, the last one's state is open. */
+  /** Of two jobs for a micro-batch the last one counts: its rows are the newest, and its state is open. */
   @transient private lazy val reports =
     PartitionReports.register[DueTimes](sparkContext, keepsFirst = false)
 
-  override protected def partitionsDone: Set[Int] = reports.partitions
+  override protected def attempts: Map[Int, StatefulExec.Attempted] = reports.attempts
 
   override def shortName: String = KeyedProcessExec.ShortName
 
@@ -103,7 +103,7 @@ private[pillarbox] final case class KeyedProcessExec(
       spec.form,
       spec.name,
       info.numPartitions,
-      OperatorNote.formatOf(checkpointReport.withIds),
+      OperatorNote.formatOf(hasIds),
       Map(OperatorNote.Keys -> OperatorNote.columnsOf(DataTypeUtils.fromAttributes(keys))),
       spec.timeSorted
     )
@@ -115,7 +115,7 @@ private[pillarbox] final case class KeyedProcessExec(
     val info = getStateInfo
     checkMove(found)
     val versions =
-      if (checkpointReport.withIds)
+      if (hasIds)
         (0 until found.partitions).map(PartitionCommits.versionsOf(info, withIds = true))
       else ledger.basesOf(info.storeVersion, found.partitions)
     versions.zipWithIndex.find(_._1.id.isEmpty).foreach { case (version, number) =>
@@ -152,7 +152,7 @@ private[pillarbox] final case class KeyedProcessExec(
     if (isRealTime) RealTimeMode.checkOthers(sparkContext)(_.isInstanceOf[KeyedProcessExec])
     val info = getStateInfo
     val layout = ledger.note.map(_.layout)
-    val commits = PartitionCommits.of(info, session, conf, reports, checkpointReport, layout)
+    val commits = PartitionCommits.of(info, session, conf, reports, hasIds, layout)
     deleteEarlier(commits)
     // As with Spark's transformWithState, a query that goes on from a checkpoint has its state already.
     val initialRows = initial.filter(_ => info.storeVersion == 0).map(_.rows(info.numPartitions))

@@ -10,7 +10,6 @@ import org.apache.spark.sql.execution.streaming.state.StateSchemaValidationResul
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.pillarbox.Spark41._
 import org.apache.spark.sql.streaming.OutputMode
-import org.apache.spark.util.CollectionAccumulator
 
 /**
  * A stateful node that gets its state info and its watermarks from `IncrementalExecution`, which passes them
@@ -20,6 +19,7 @@ import org.apache.spark.util.CollectionAccumulator
  * Rules that know this node (as a StateStoreWriter) run on it directly. Written for Spark 4.2.
  */
 trait StatefulExec extends UnaryExecNode with StateStoreWriter with WatermarkSupport {
+  import StatefulExec.Attempted
 
   /** The values that the rules have filled in so far. */
   def stream: StreamInfo
@@ -45,16 +45,16 @@ trait StatefulExec extends UnaryExecNode with StateStoreWriter with WatermarkSup
   override protected def customStatefulOperatorMetrics: Seq[StatefulOperatorCustomMetric] =
     metricDescriptions.map { case (name, description) => StatefulOperatorCustomSumMetric(name, description) }
 
-  /** The partitions whose tasks Spark has taken in this micro-batch. */
-  protected def partitionsDone: Set[Int]
+  /** The attempts that count in this micro-batch, by partition: of tasks that Spark has taken. */
+  protected def attempts: Map[Int, StatefulExec.Attempted]
 
   /** The partitions that nobody has asked for, or that have failed without the query. */
-  private def partitionsLeft: Seq[Int] = (0 until getStateInfo.numPartitions).filterNot(partitionsDone)
+  private def partitionsLeft: Seq[Int] = (0 until getStateInfo.numPartitions).filterNot(attempts.contains)
 
   final def isDone: Boolean = partitionsLeft.isEmpty
 
   /** True if some partitions are done, and others are not. */
-  final def isPartlyDone: Boolean = partitionsDone.nonEmpty && !isDone
+  final def isPartlyDone: Boolean = attempts.nonEmpty && !isDone
 
   /** Runs what is left of this micro-batch; its rows go nowhere. On the thread of the query. */
   final def finish(): Unit = {
@@ -109,10 +109,19 @@ trait StatefulExec extends UnaryExecNode with StateStoreWriter with WatermarkSup
     .find(_ != OutputMode.Append)
     .map(_.toString.toLowerCase(java.util.Locale.ROOT))
 
-  /** Reports the checkpoints that partitions have written. To be captured on the driver. */
-  protected def checkpointReport: StatefulExec.CheckpointReport = new StatefulExec.CheckpointReport(
-    if (StatefulOperatorStateInfo.enableStateStoreCheckpointIds(conf)) checkpointInfoAccumulator else null
-  )
+  /** True under checkpoint format 2, where Spark names the attempts that count in its log of commits. */
+  protected def hasIds: Boolean = StatefulOperatorStateInfo.enableStateStoreCheckpointIds(conf)
+
+  /** What Spark writes into its log: the attempts that count here. Its own nodes take the first of each partition. */
+  override def getStateStoreCheckpointInfo(): Array[StatefulOpStateStoreCheckpointInfo] = {
+    val (taken, all) = (attempts, getStateInfo.numPartitions)
+    assert(taken.size == all, s"CheckpointInfo length: ${taken.size}, numPartitions: $all")
+    Array.tabulate(all) { partition =>
+      val Attempted(id, base) = taken(partition)
+      val version = getStateInfo.storeVersion + 1
+      StatefulOpStateStoreCheckpointInfo(partition, version, Some(Array(id)), base.map(Array(_)))
+    }
+  }
 
   private def isIncomplete: Boolean = stateInfo.isEmpty || eventTimeWatermarkForEviction.isEmpty
 
@@ -145,15 +154,11 @@ final case class StreamInfo(
 object StatefulExec {
   private val drain: Iterator[InternalRow] => Unit = _.foreach(_ => ())
 
-  /** Sent to the tasks. Does nothing under checkpoint format 1. */
-  final class CheckpointReport(ids: CollectionAccumulator[StatefulOpStateStoreCheckpointInfo])
-      extends Serializable {
-
-    def withIds: Boolean = ids != null
-
-    /** Reports a commit. Task thread, after the commit of `version`. */
-    def add(partition: Int, version: Long, id: Option[String], base: Option[String]): Unit =
-      if (ids != null)
-        ids.add(StatefulOpStateStoreCheckpointInfo(partition, version, id.map(Array(_)), base.map(Array(_))))
-  }
+  /**
+   * An attempt of a task that has committed.
+   *
+   * @param id as in the name of its file
+   * @param base the id of the version that it went on from, as Spark knows it
+   */
+  final case class Attempted(id: String, base: Option[String])
 }
