@@ -1,6 +1,6 @@
 package io.pillarbox.spark.checkpoint
 
-import java.io.{ByteArrayInputStream, ByteArrayOutputStream}
+import java.io.{ByteArrayInputStream, ByteArrayOutputStream, IOException}
 import java.net.URI
 import java.nio.file.Files
 
@@ -113,6 +113,22 @@ class StateFilesSuite extends AnyFunSuite {
         val damage = intercept[StateException](partition.load(3, "id-3"))
         assert(damage.getMessage.contains(".snapshot is damaged"))
         assert(damage.getSuppressed.exists(_.getMessage.contains(delta.name)))
+      }
+    }
+
+    test(s"format $names: a snapshot that can't be read now is no damage") {
+      val local = Files.createTempDirectory("state-files")
+      val partition = new CheckpointPartition(local, names, CheckpointPartition.Heap, scheme = "flaky")
+      try {
+        val open = partition.commit(partition.loader.load(StateVersion.Empty), "id-1", 1L, 1L)
+        partition.snapshot(open)
+        FlakyFileSystem.failing = _.getName.endsWith(".snapshot")
+        assert(intercept[IOException](partition.load(1, "id-1")).getMessage.startsWith("flaky open"))
+        FlakyFileSystem.failing = _ => false
+        assert(partition.read(partition.load(1, "id-1"), 1L).contains(1L))
+      } finally {
+        FlakyFileSystem.failing = _ => false
+        FileUtils.deleteDirectory(local.toFile)
       }
     }
 

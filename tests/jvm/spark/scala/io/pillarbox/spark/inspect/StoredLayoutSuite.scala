@@ -18,6 +18,23 @@ class StoredLayoutSuite extends AnyFunSuite with LocalSpark {
 
   private val keys = StructType.fromDDL("x bigint")
 
+  test("a timer that Python has no datetime for has its time in milliseconds alone") {
+    val scratch = LocalFolders.create("read-state")
+    val state = StateBackends.forReading(keys, 16L << 20)
+    try {
+      val times = Seq(Long.MinValue, -62135596800000L, -1000L, 253402214399999L, 253402300800000L, 1L << 62)
+      state.backend.setCurrentKey(CheckpointPartition.row(1L))
+      times.foreach(state.timers.register(TimeDomain.EVENT_TIME, Namespace.Void, _))
+      val rows = new TimerLayout(keys).rows(state, 3, scratch.path.resolve("entries"), _ => ())
+      val found = rows.map(row => row.getLong(3) -> Option.unless(row.isNullAt(2))(row.getLong(2))).toMap
+      val shown = Map(-1000L -> -1000000L, 253402214399999L -> 253402214399999000L)
+      assert(found == times.map(time => time -> shown.get(time)).toMap)
+    } finally {
+      state.close()
+      scratch.close()
+    }
+  }
+
   test("timers wait on the disk until they are asked for, and the file is closed after the last") {
     val scratch = LocalFolders.create("read-state")
     val state = StateBackends.forReading(keys, 16L << 20)

@@ -21,13 +21,18 @@ final class CheckpointPartition(
     names: FileNames,
     storage: StateStorage,
     number: Int = 0,
-    layout: StateLayout = StateLayout(1)
+    layout: StateLayout = StateLayout(1),
+    scheme: String = "file"
 ) {
   import CheckpointPartition._
 
   val local: LocalPath = operator.resolve(number.toString)
 
-  val files = new PartitionFiles(new HadoopPath(operator.toUri), number, layout, new Configuration)
+  val files: PartitionFiles = {
+    val conf = new Configuration
+    conf.set("fs.flaky.impl", classOf[FlakyFileSystem].getName)
+    new PartitionFiles(new HadoopPath(scheme, "", operator.toString), number, layout, conf)
+  }
   val folder: StateFolder = files.folder
   val tables = new SharedTables(folder.path, folder.conf)
 

@@ -61,6 +61,17 @@ private sealed trait StoredLayout extends Serializable {
   protected def micros(ms: Long): Any =
     if (ms == StateClock.Unknown || ms > Long.MaxValue / 1000 || ms < Long.MinValue / 1000) null
     else ms * 1000
+
+  /** The same of a time that may be far from those of all rows; null too where a `datetime` of Python can't be it. */
+  protected def shownMicros(ms: Long): Any =
+    if (ms < StoredLayout.FirstShown || ms > StoredLayout.LastShown) null else ms * 1000
+}
+
+private object StoredLayout {
+
+  /** The times that are in the years 1 to 9999 in every time zone. */
+  final val FirstShown = -62135596800000L + 86400000L
+  final val LastShown = 253402300799999L - 86400000L
 }
 
 /**
@@ -115,7 +126,7 @@ private final class EntryLayout(override val keys: StructType, state: StateMeta)
     if (state.ttl == 0 || entry.timestamp == StateClock.Unknown) null
     else {
       val end = entry.timestamp + state.ttl
-      micros(if (end < entry.timestamp) Long.MaxValue else end)
+      shownMicros(if (end < entry.timestamp) Long.MaxValue else end)
     }
 }
 
@@ -139,7 +150,7 @@ private final class TimerLayout(override val keys: StructType) extends StoredLay
         val shown = UTF8String.fromString(InitialState.nameOf(kind))
         state.timers.forEachTimer(kind) { timer =>
           if (!WaitingRows.standsForRows(timer)) {
-            val told = row(timer.key, shown, micros(timer.timestamp), timer.timestamp, partition)
+            val told = row(timer.key, shown, shownMicros(timer.timestamp), timer.timestamp, partition)
             out.writeValue(toUnsafe(told)): Unit
           }
         }

@@ -1,10 +1,10 @@
 package io.pillarbox.spark.state
 
-import java.io.IOException
+import java.io.{EOFException, UTFDataFormatException}
 
 import io.pillarbox.spark.checkpoint._
 import io.pillarbox.state.{StateException, StateRestoreException}
-import org.apache.hadoop.fs.Path
+import org.apache.hadoop.fs.{ChecksumException, Path}
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.types.StructType
 import org.slf4j.LoggerFactory
@@ -13,7 +13,7 @@ import org.slf4j.LoggerFactory
  * Builds the state of a version from files.
  *
  * A damaged snapshot is passed over if the deltas before and after it still exist; a damaged delta is an
- * error that names the file.
+ * error that names the file. What a file system can't do now fails the task, which Spark tries again.
  *
  * @param keys the columns of the keys
  * @param empty makes empty state
@@ -36,7 +36,7 @@ private[pillarbox] final class StateLoader(
       loading.read(files, version)
       loading.versioned(version.number)
     } catch {
-      case e @ (_: StateException | _: IOException) if loading.snapshot.isDefined =>
+      case e: Exception if loading.snapshot.isDefined && StateLoader.isDamage(e) =>
         loading.close()
         StateLoader.log.warn("A snapshot can't be read; loading what it was made from", e)
         withoutSnapshot(e)(load(version, skipped ++ loading.snapshot))
@@ -168,6 +168,12 @@ private[pillarbox] final class StateLoader(
 
 private object StateLoader {
   val log = LoggerFactory.getLogger(classOf[StateLoader])
+
+  /** True if a file is gone, or has other content than was written. */
+  def isDamage(problem: Exception): Boolean = problem match {
+    case _: StateException | _: EOFException | _: UTFDataFormatException | _: ChecksumException => true
+    case _ => false
+  }
 
   /** So many deltas that a snapshot is due: until there is one, files of other partitions are needed. */
   final val Ripe = Int.MaxValue / 2

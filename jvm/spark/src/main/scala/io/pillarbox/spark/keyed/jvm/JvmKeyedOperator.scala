@@ -69,10 +69,12 @@ private[pillarbox] final class JvmKeyedOperator(className: String, options: Map[
   private def openFunction(): OpenedFunction = {
     val function = new UserClasses(context.spec.operator)
       .instantiate(className, options, classOf[KeyedProcessFunction[Row, Row, Row]])
-    val states = new FunctionStates(context.spec.name, context.backend, new RowView(context).key)
+    // It outlives the task, so it has nothing of the task's context.
+    val states = new FunctionStates(context.spec.name, context.backend, RowView.keys(context.task.keySchema))
     val opened = new OpenedFunction(function, states)
     context.kept = opened
     FunctionErrors.opening(context.spec.operator)(function.open(states))
+    opened.checkMapKeys(context.spec.name)
     opened
   }
 }

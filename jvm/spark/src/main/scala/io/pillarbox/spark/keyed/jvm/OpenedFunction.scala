@@ -4,8 +4,8 @@ import scala.jdk.OptionConverters._
 
 import io.pillarbox.api.{KeyedProcessFunction, OutputTag, TimeDomain}
 import io.pillarbox.operator.{FunctionStates, FunctionTarget, Output}
-import io.pillarbox.spark.keyed.KeyedOperatorContext
-import io.pillarbox.spark.state.InitialTarget
+import io.pillarbox.spark.keyed.{KeyedErrors, KeyedOperatorContext}
+import io.pillarbox.spark.state.{InitialTarget, StoredType}
 import io.pillarbox.state.KeyedStateBackend
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.CatalystTypeConverters
@@ -25,6 +25,18 @@ private final class OpenedFunction(
     states.all.map { case (name, descriptor) =>
       name -> (() => JvmInitialTarget.of(operator, backend, descriptor))
     }
+
+  /** Keys are compared by their bytes. */
+  def checkMapKeys(operator: String): Unit = for {
+    (name, descriptor) <- states.all
+    keys <- Option(descriptor.userKeySerializer)
+    stored <- StoredType.known(keys.snapshot) if !SparkAdapter.isBinaryStable(stored.dataType)
+  } throw KeyedErrors.named(
+    "MAP_KEY_COLLATION",
+    operator,
+    "state" -> name,
+    "data_type" -> stored.dataType.sql
+  )
 
   /** True if the function has timers, or state that expires by event time. After its `open`. */
   lazy val usesEventTime: Boolean =
@@ -48,12 +60,21 @@ private final class RowView(context: KeyedOperatorContext)
   private val toRow =
     CatalystTypeConverters.createToScalaConverter(StructType(ordinals.map(context.task.inputSchema(_))))
   private val columnsOf = SparkAdapter.view(DataTypeUtils.fromAttributes(context.task.input), ordinals)
-  private val toKey = CatalystTypeConverters.createToScalaConverter(context.task.keySchema)
+  private val toKey = RowView.keys(context.task.keySchema)
 
   override def keyOf(row: UnsafeRow): UnsafeRow = context.keyOf(row)
-  override def key(key: UnsafeRow): Row = toKey(key).asInstanceOf[Row]
+  override def key(key: UnsafeRow): Row = toKey(key)
   override def input(row: UnsafeRow): Row = toRow(columnsOf(row)).asInstanceOf[Row]
   override def isLate(row: UnsafeRow): Boolean = context.isLate(row)
+}
+
+private object RowView {
+
+  /** Returns a function from keys to what the function sees of them. */
+  def keys(schema: StructType): UnsafeRow => Row = {
+    val toRow = CatalystTypeConverters.createToScalaConverter(schema)
+    key => toRow(key).asInstanceOf[Row]
+  }
 }
 
 /** Takes the rows that a JVM function emits. Spark moves the watermark by itself. */
