@@ -1,5 +1,6 @@
 package io.pillarbox.mailbox
 
+import java.util.concurrent.atomic.AtomicInteger
 import java.util.concurrent.{CountDownLatch, LinkedBlockingQueue}
 
 import scala.collection.mutable
@@ -8,16 +9,22 @@ import io.pillarbox.mailbox.MailboxTesting._
 import org.scalatest.funsuite.AnyFunSuite
 
 class SourceThreadSuite extends AnyFunSuite {
-  private final class Fixture[T <: AnyRef](input: Iterator[T], capacity: Int) {
+  private final class Fixture[T <: AnyRef](input: Iterator[T], capacity: InputExchange.Capacity[T]) {
+    def this(input: Iterator[T], rows: Int) = this(input, InputExchange.Capacity[T](rows))
+
     val mailbox = new TaskMailbox(Thread.currentThread())
     val executor = new MailboxExecutor(mailbox, 0)
     var told = 0
+    var thread: Thread = _
     val source = new SourceThread[T](
       input,
       capacity,
       executor,
       () => told += 1,
-      new Thread(_, "source under test")
+      run => {
+        thread = new Thread(run, "source under test")
+        thread
+      }
     )
 
     def close(): Unit = {
@@ -112,6 +119,23 @@ class SourceThreadSuite extends AnyFunSuite {
     f.mailbox.close()
     input.put("row")
     assert(f.source.awaitEnd(LimitSeconds * 1000))
+  }
+
+  test("rows wait up to a number of bytes, and one that has more passes alone") {
+    val read = new AtomicInteger
+    val rows = Iterator.continually { read.incrementAndGet(); "0123456789" }
+    val f = new Fixture[String](rows, InputExchange.Capacity[String](1000, 25, _.length.toLong))
+    f.source.start()
+    // Three wait, with 30 bytes, and the fourth in the hand of its thread.
+    eventually("it waits for room")(read.get == 4 && f.thread.getState == Thread.State.WAITING)
+    assert(f.source.poll() ne null)
+    eventually("it waits for room again")(read.get == 7 && f.thread.getState == Thread.State.WAITING)
+    f.close()
+    val large =
+      new Fixture[String](Iterator("a" * 100, "b"), InputExchange.Capacity[String](9, 1, _.length.toLong))
+    large.source.start()
+    assert(large.readAll().map(_.length) == Seq(100, 1))
+    large.close()
   }
 
   test("a capacity that is not positive is refused") {

@@ -10,21 +10,21 @@ import java.util.concurrent.RejectedExecutionException
  * Rows arrive in order, none is lost or doubled. An exception of the input is thrown to the mailbox thread
  * after the rows before it.
  *
- * @param capacity the number of rows that may wait; when there are so many the reading thread waits
+ * @param capacity how many rows may wait, and how many bytes; when they reach either the reading thread waits
  * @param executor sends `onAvailable`
  * @param onAvailable runs on the mailbox thread when there is something to poll again after `poll` said that
  *   there was nothing
  */
 private[pillarbox] final class InputExchange[T <: AnyRef](
-    capacity: Int,
+    capacity: InputExchange.Capacity[T],
     executor: MailboxExecutor,
     onAvailable: Runnable
 ) {
-  require(capacity > 0, s"The capacity of an exchange must be positive, not $capacity")
 
   /** The mailbox thread's rows; it takes all that wait at once, so that no thread wakes the other a row. */
   private var taken = new ArrayDeque[T]
   private var waiting = new ArrayDeque[T]
+  private var bytesWaiting = 0L
   private var ended: InputExchange.End = _
   private var wanted = false
   @volatile private var closed = false
@@ -37,10 +37,12 @@ private[pillarbox] final class InputExchange[T <: AnyRef](
    */
   @throws[InterruptedException]
   def put(row: T): Boolean = {
+    val bytes = capacity.bytesOf(row)
     val isWanted = synchronized {
-      while (waiting.size >= capacity && !closed) wait()
+      while ((waiting.size >= capacity.rows || bytesWaiting >= capacity.bytes) && !closed) wait()
       !closed && {
         waiting.add(row)
+        bytesWaiting += bytes
         unwant()
       }
     }
@@ -76,6 +78,7 @@ private[pillarbox] final class InputExchange[T <: AnyRef](
       val empty = taken
       taken = waiting
       waiting = empty
+      bytesWaiting = 0
       notifyAll()
     } else if (ended eq null) wanted = true
     else if (ended.error ne null) throw ended.error
@@ -112,8 +115,21 @@ private[pillarbox] final class InputExchange[T <: AnyRef](
   }
 }
 
-private object InputExchange {
+private[pillarbox] object InputExchange {
+
+  /**
+   * What may wait in an exchange. The mailbox thread has as much again, which it took, and a row more may come
+   * over the bytes, so that one of any size passes.
+   *
+   * @param bytesOf the size of a row; on the reading thread
+   */
+  final case class Capacity[-T](rows: Int, bytes: Long = Long.MaxValue, bytesOf: T => Long = (_: Any) => 0L) {
+    require(
+      rows > 0 && bytes > 0,
+      s"The capacity of an exchange must be positive, not $rows rows, $bytes bytes"
+    )
+  }
 
   /** The end of the input; `error` is null if it is the end of the data or `close`. */
-  final case class End(error: Throwable)
+  private[mailbox] final case class End(error: Throwable)
 }

@@ -10,7 +10,7 @@ package io.pillarbox.mailbox
  */
 private[pillarbox] final class SourceThread[T <: AnyRef](
     input: Iterator[T],
-    capacity: Int,
+    capacity: InputExchange.Capacity[T],
     executor: MailboxExecutor,
     onAvailable: Runnable,
     newThread: Runnable => Thread

@@ -3,6 +3,7 @@ package io.pillarbox.spark.task
 import io.pillarbox.mailbox._
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.pillarbox.{SourceContext, TaskKills, TaskThreads}
 import org.slf4j.LoggerFactory
 
@@ -99,6 +100,11 @@ private object SourceInput {
   private val log = LoggerFactory.getLogger(classOf[SourceInput])
   private final val EndTimeoutMs = 4000L
 
-  /** Rows that are read ahead of the operator. */
-  private final val Capacity = 256
+  /** What is read ahead of the operator. Spark's rows between operators are unsafe ones. */
+  private val Capacity = InputExchange.Capacity[InternalRow](rows = 256, bytes = 16L << 20, bytesOf = sizeOf)
+
+  private def sizeOf(row: InternalRow): Long = row match {
+    case bytes: UnsafeRow => bytes.getSizeInBytes.toLong
+    case _ => 0L
+  }
 }

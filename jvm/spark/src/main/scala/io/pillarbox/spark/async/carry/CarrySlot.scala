@@ -46,7 +46,7 @@ private[carry] final class CarrySlot(
   import async.{action, calls, executor, operator}
   async.onSettled(() => endIfDone())
   private val exchange =
-    new InputExchange[CarriedRow](CarrySlot.Exchange, executor, () => action.resume())
+    new InputExchange[CarriedRow](CarrySlot.Between, executor, () => action.resume())
   private val opened = new CompletableFuture[Void]
   private val closing = new AtomicBoolean
   private var published = Map.empty[String, Long]
@@ -274,8 +274,8 @@ private[carry] object CarrySlot {
 
   private val log = org.slf4j.LoggerFactory.getLogger(classOf[CarrySlot])
 
-  /** Rows between the task and the slot. */
-  private final val Exchange = 64
+  /** What is between the task and the slot. */
+  private val Between = InputExchange.Capacity[CarriedRow](64, 16L << 20, _.row.getSizeInBytes.toLong)
 
   /** Calls whose median is up to it are waited for, for twice the median and `LeastMs` at least. */
   private final val QuickMicros = 25000L
