@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pillarbox as pb
-from keyed.streams import Stream
+from keyed.streams import Stream, settings
 from spark_support import CallLog, by_value
 
 by_value(__name__)
@@ -118,6 +118,29 @@ def test_with_batches_and_retries(spark: SparkSession, tmp_path: Path) -> None:
         retry=pb.Retry(ROWS, backoff="1ms"),
     ).collect()  # fmt: skip
     assert by_key(found) == EXPECTED
+
+
+def test_small_rows_stay_in_the_partitions_of_their_shuffle(spark: SparkSession) -> None:
+    class Echo(pb.AsyncKeyedProcessFunction):
+        async def process(self, row: Any, ctx: Any) -> Any:
+            return {"x": row.id}
+
+    async def echo(row: Any) -> int:
+        return int(row.k)
+
+    def tasks(df: DataFrame) -> int:
+        return df.select(F.spark_partition_id()).distinct().count()
+
+    small = spark.range(4000).withColumn("k", F.col("id") % 100)
+    returns = "x long"
+    with settings(spark, **{"spark.sql.shuffle.partitions": "8"}):
+        assert tasks(small.groupBy("k").count()) == 1, "Spark coalesces by bytes"
+        assert tasks(pb.async_io(small, echo, returns=returns, by="k")) == 8
+        shared = pb.async_io(small, echo, returns=returns, inputs="k", share_calls="query")
+        assert tasks(shared) == 8
+        keyed = pb.process_keyed_async(small, Echo(), by="k", returns=returns)
+        assert tasks(keyed) == 8
+        assert tasks(pb.async_io(small.repartition(3, "k"), echo, returns=returns, by="k")) == 3
 
 
 @pytest.mark.parametrize(

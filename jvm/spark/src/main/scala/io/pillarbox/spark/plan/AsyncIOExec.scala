@@ -5,12 +5,7 @@ import org.apache.spark.TaskContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, SortOrder}
-import org.apache.spark.sql.catalyst.plans.physical.{
-  ClusteredDistribution,
-  Distribution,
-  Partitioning,
-  UnspecifiedDistribution
-}
+import org.apache.spark.sql.catalyst.plans.physical.{Distribution, Partitioning, UnspecifiedDistribution}
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.pillarbox.MicroBatches
@@ -35,7 +30,7 @@ private[pillarbox] final case class AsyncIOExec(node: AsyncIO, inStream: Boolean
 
   override def requiredChildDistribution: Seq[Distribution] =
     if (node.gathered.isEmpty) UnspecifiedDistribution :: Nil
-    else ClusteredDistribution(node.gathered) :: Nil
+    else ShuffleWidth.kept(node.gathered, child) :: Nil
 
   override def outputOrdering: Seq[SortOrder] =
     if (spec.ordered && node.by.isEmpty) child.outputOrdering else Nil

@@ -34,8 +34,9 @@ private[pillarbox] final case class KeyedProcessBatchExec(
 
   /** Initial state has to be partitioned in the same way, so the partitioning must be known. */
   override def requiredChildDistribution: Seq[Distribution] =
-    (if (initial.isEmpty) ClusteredDistribution(keys)
-     else StatefulOpClusteredDistribution(keys, conf.numShufflePartitions)) :: Nil
+    (if (initial.isDefined) StatefulOpClusteredDistribution(keys, conf.numShufflePartitions)
+     else if (node.calls.isDefined) ShuffleWidth.kept(keys, child)
+     else ClusteredDistribution(keys)) :: Nil
 
   override def requiredChildOrdering: Seq[Seq[SortOrder]] = {
     val time = timestamp.filter(_ => spec.timeSorted).toSeq
