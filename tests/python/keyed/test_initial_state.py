@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 import pillarbox as pb
 from keyed.streams import Stream, settings
+from spark_support import Kept
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -495,3 +496,52 @@ def test_rows_that_wait_and_do_not_fit_fail_the_first_batch(
     with pytest.raises(Exception, match=message) as caught:
         second.add(*LATER).run()
     assert "INITIAL_" in str(caught.value)
+
+
+class Counts(pb.KeyedProcessFunction):
+    def open(self, ctx: Any) -> None:
+        self.n = ctx.value_state("n", "bigint")
+
+    def process(self, row: Any, ctx: Any) -> Any:
+        self.n.update((self.n.value() or 0) + 1)
+        yield ctx.key, self.n.value()
+
+
+def test_a_keyed_function_in_foreach_batch_must_say_what_its_state_begins_with(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    kept = Kept(str(tmp_path / "kept"), look=counted_in_a_micro_batch)
+    spark.createDataFrame([("a",), ("a",)], "k string").write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema("k string").parquet(str(tmp_path / "in"))
+    writer = stream.writeStream.foreachBatch(kept).trigger(availableNow=True)
+    writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+    assert kept.rows() == [
+        ("KEYED_IN_FOREACH_BATCH", 0), ("a", 1), ("a", 2), ("KEYED_IN_FOREACH_BATCH", 0), ("a", 2),
+        ("a", 6), ("a", 7),
+    ]  # fmt: skip
+
+
+def counted_in_a_micro_batch(batch: DataFrame, number: int) -> list[Any]:
+    def found(**initial: Any) -> list[Any]:
+        try:
+            counted = pb.process_keyed(
+                batch, Counts(), by="k", returns="k string, n bigint", **initial
+            )
+            return sorted(tuple(row) for row in counted.collect())
+        except pb.InvalidOption as refusal:
+            return [(refusal.condition, 0)]
+
+    def scanned(**initial: Any) -> list[Any]:
+        try:
+            total = pb.scan(
+                batch, by="k", state={"n": ("0L", "n + 1")}, select=["k", "n"], **initial
+            )
+            return [max(tuple(row) for row in total.collect())]
+        except pb.InvalidOption as refusal:
+            return [(refusal.condition, 0)]
+
+    start = batch.sparkSession.createDataFrame([("a", 5)], "k string, n bigint")
+    return [
+        *found(), *found(initial_state={}), *scanned(), *scanned(initial_state={}),
+        *found(initial_state=start),
+    ]  # fmt: skip

@@ -44,6 +44,7 @@ def initial_state(
 ) -> InitialState | None:
     """Check the option and bring it into form. Raises ``InvalidOption``.
 
+    An empty dict is no state, as None is, and says that it is meant in a ``foreachBatch``.
     ``spark`` is the input's session. A scan has one state of the columns ``scanned``. The names and
     types of states are compared with those of the function only when it is opened.
     """
@@ -51,12 +52,14 @@ def initial_state(
 
     keys = found.keys
 
-    if given is None:
+    if given is None and not found.streaming and door_of(spark).in_foreach_batch():
+        raise error("KEYED_IN_FOREACH_BATCH", operator=found.options.name)
+    if given is None or (isinstance(given, Mapping) and not given):
         return None
     if isinstance(given, DataFrame):
         _check_frame(given, spark)
         return _wide(given, keys, scanned)
-    if isinstance(given, Mapping) and given:
+    if isinstance(given, Mapping):
         for name, df in given.items():
             if not isinstance(name, str) or not isinstance(df, DataFrame):
                 raise _invalid(given, f"{shown(name)} has {shown(df)}")

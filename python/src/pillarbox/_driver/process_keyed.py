@@ -93,7 +93,9 @@ def process_keyed(
         a map. Or, to keep timestamps and timers too, a dict from names of states (and
         ``pb.TIMERS``, ``pb.WAITING_ROWS``) to DataFrames as :func:`read_state` returns them. Only
         the first micro-batch reads it: a query that continues from its checkpoint has its state
-        already, and ignores it. In a batch it is the state of each key before its first row.
+        already, and ignores it. In a batch it is the state of each key before its first row. In a
+        ``foreachBatch``, where state ends with the micro-batch, say what it begins with; ``{}`` is
+        nothing.
     backend: the storage of state and timers between micro-batches: "rocksdb", "heap" or a
         :class:`Backend`.
     partitions: the number of partitions of a stream's state and the shuffle before it; by default

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import weakref
 import zlib
@@ -23,6 +24,8 @@ _MESSAGE_LIMIT = 128 << 20
 _LARGE = _MESSAGE_LIMIT - (64 << 10)
 
 _jars: weakref.WeakKeyDictionary[Any, tuple[str, str]] = weakref.WeakKeyDictionary()
+
+_FOREACH_BATCH = "pyspark.sql.connect.streaming.worker.foreach_batch_worker"
 
 
 class ConnectDoor(Door):
@@ -106,6 +109,11 @@ class ConnectDoor(Door):
 
     def micro_batch(self) -> MicroBatch | None:
         return None  # a client isn't told
+
+    def in_foreach_batch(self) -> bool:
+        # The server runs these functions, and nothing else, in processes of this module.
+        spec = getattr(sys.modules["__main__"], "__spec__", None)
+        return getattr(spec, "name", None) == _FOREACH_BATCH
 
     def accumulator(self) -> Any:
         return None  # a client isn't told

@@ -118,6 +118,10 @@ class Door(ABC):
     def micro_batch(self) -> MicroBatch | None:
         """Return the micro-batch whose ``foreachBatch`` function this thread runs, if known."""
 
+    def in_foreach_batch(self) -> bool:
+        """Whether this thread runs a ``foreachBatch`` function, as far as is known."""
+        return self.micro_batch() is not None
+
     @abstractmethod
     def accumulator(self) -> Any:
         """Return the accumulator that logs what tasks tell; None where Spark has none."""
