@@ -1,6 +1,6 @@
 package io.pillarbox.spark
 
-import io.pillarbox.spark.plan.PillarboxStrategy
+import io.pillarbox.spark.plan.{CallsOnce, PillarboxStrategy, PullOutCalls, PushFiltersThroughCalls}
 import org.apache.spark.sql.catalyst.trees.TreePattern
 import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvider}
 
@@ -13,6 +13,9 @@ import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvi
 private[pillarbox] final class PillarboxExtensions extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     extensions.injectPlannerStrategy(_ => PillarboxStrategy)
+    extensions.injectPlanNormalizationRule(_ => PullOutCalls)
+    extensions.injectOptimizerRule(_ => PushFiltersThroughCalls)
+    extensions.injectColumnar(_ => CallsOnce)
     extensions.injectCheckRule(session => PillarboxStrategy.watch(session, _))
     extensions.injectCheckRule { session => plan =>
       // Extensions have no place for a rule that runs after Spark has extracted Python UDFs.

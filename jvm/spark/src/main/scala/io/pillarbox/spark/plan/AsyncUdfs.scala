@@ -186,7 +186,7 @@ private final class UdfCall(udf: PythonUDF, declared: AsyncIOSpec, below: Logica
   }
 
   private def isEqual(node: AsyncIO, values: Seq[Expression]): Boolean =
-    udf.deterministic && node.spec == spec.withoutEstimator && node.function == function &&
+    MarkedUdf.isMovable(udf) && node.spec == spec.withoutEstimator && node.function == function &&
       node.inputs.map(origin(node.child, _)).zip(values).forall { case (origins, value) =>
         origins.exists(_.semanticEquals(value))
       }

@@ -26,9 +26,19 @@ private[plan] object MarkedUdf {
 
   /** True if the UDF is marked, or one that is nested in it is. */
   def isIn(udf: PythonUDF): Boolean = udf.exists {
-    case inner: PythonUDF => start(inner).isDefined
+    case inner: PythonUDF => isMarked(inner)
     case _ => false
   }
+
+  /** True if the UDF itself is marked. */
+  def isMarked(udf: PythonUDF): Boolean = start(udf).isDefined
+
+  /**
+   * True if the UDF is marked, and its calls need not be made exactly where they stand: an equal one will do, and
+   * filters on other columns may come first. Not so after `asNondeterministic`.
+   */
+  def isMovable(udf: PythonUDF): Boolean =
+    udf.children.forall(_.deterministic) && textOf(udf).exists(SpecJson.read[Writer](_).deterministic)
 
   /**
    * Returns the spec of a marked UDF.
@@ -36,11 +46,7 @@ private[plan] object MarkedUdf {
    * @throws IllegalStateException
    *   (ASYNC_UDF_VERSION) if the Python package of another version has written it
    */
-  def unapply(udf: PythonUDF): Option[AsyncIOSpec] = start(udf).map { at =>
-    val command = ByteBuffer.wrap(udf.func.command.toArray).order(LITTLE_ENDIAN)
-    val text = new Array[Byte](command.getInt(at - 4))
-    command.get(at, text)
-    val json = new String(text, UTF_8).substring(Mark.length)
+  def unapply(udf: PythonUDF): Option[AsyncIOSpec] = textOf(udf).map { json =>
     val version = SpecJson.read[Writer](json).version
     if (version != Build.version)
       throw OperatorNote.refused(
@@ -52,6 +58,13 @@ private[plan] object MarkedUdf {
     AsyncIOSpec.fromJson(json)
   }
 
+  private def textOf(udf: PythonUDF): Option[String] = start(udf).map { at =>
+    val command = ByteBuffer.wrap(udf.func.command.toArray).order(LITTLE_ENDIAN)
+    val text = new Array[Byte](command.getInt(at - 4))
+    command.get(at, text)
+    new String(text, UTF_8).substring(Mark.length)
+  }
+
   /** The place of the mark's text in the pickle. */
   private def start(udf: PythonUDF): Option[Int] = {
     val command = udf.func.command
@@ -59,5 +72,5 @@ private[plan] object MarkedUdf {
     Option.when(at >= 5 && command(at - 5) == BinUnicode)(at)
   }
 
-  private final case class Writer(version: String)
+  private final case class Writer(version: String, deterministic: Boolean)
 }
