@@ -117,7 +117,7 @@ def failing(df: DataFrame, process: Callable[..., Any], **options: Any) -> pb.Pi
                 return await process(row, ctx)
             return ctx.key, row.id
 
-    with pytest.raises(Exception, match="pillarbox-failure") as caught:
+    with pytest.raises(Exception, match=r"\[[A-Z_]+\] process_keyed") as caught:
         df.transform(
             pb.process_keyed_async, Fails(), by="k", returns="k string, id bigint", **options
         ).collect()

@@ -11,6 +11,7 @@ from .._base.report import Report, parse, report_of
 from .._base.unknown_options import answers_unknown
 from ..errors import PillarboxError
 from ..errors import error as error_of
+from .door.classic import recent_failure
 
 # Spark and py4j write these texts before the message of an error that they pass on. Nothing else is
 # skipped, so that a report counts only where an error's own message begins.
@@ -32,6 +33,7 @@ _WRAPPERS = re.compile(
     re.VERBOSE,
 )
 _NO_PYSPARK = re.compile(r"Error from python worker:\s*(\S+): [^\n]*No module named '?pyspark")
+_HEAD = re.compile(r"\[[A-Z][A-Z0-9_]*\] ")
 _CRASHED = "Python worker exited unexpectedly (crashed)"
 _MOST_LAYERS = 20
 
@@ -92,7 +94,9 @@ def _messages(error: BaseException) -> Iterator[str]:
     if java is not None:
         yield from _messages_of_java(java)
     elif isinstance(error, PySparkException):
-        for tell in (lambda: error._desc, lambda: str(error)):  # type: ignore[attr-defined]
+        # The JVM keeps the report of a message that was asked for lately.
+        asked = (lambda: error._origin.getMessage(), lambda: error._desc, lambda: str(error))  # type: ignore[attr-defined]
+        for tell in asked:
             try:
                 yield str(tell())
             except Exception:  # the text comes from the JVM, which may be gone
@@ -111,10 +115,16 @@ def _messages_of_java(problem: Any) -> Iterator[str]:
         return
 
 
+def _recent(text: str, at: int) -> Report | None:
+    """Return the report that the JVM keeps for the error whose text begins at ``at``."""
+    layout = recent_failure(text[at:]) if _HEAD.match(text, at) else None
+    return None if layout is None else parse(layout)
+
+
 def _found_in(text: str) -> Report | None:
     at = 0
     for _ in range(_MOST_LAYERS):
-        report = parse(text, at)
+        report = parse(text, at) or _recent(text, at)
         if report is not None:
             return report
         if text.startswith(_CRASHED, at):

@@ -144,6 +144,24 @@ def running_jar() -> str | None:
     return str(loaded.getProtectionDomain().getCodeSource().getLocation().toURI().getPath())
 
 
+def recent_failure(text: str) -> str | None:
+    """Return the layout of a recent error of this process's JVM, with whose text ``text`` begins.
+
+    None if there is none.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
+
+    jvm = SparkContext._jvm
+    try:
+        if jvm is None or _bridge_class(jvm) is None:
+            return None
+        found = getattr(jvm, _BRIDGE).failureOf(text)
+    except (Py4JError, OSError):  # the JVM may be gone, or have an older jar
+        return None
+    return None if found is None else str(found)
+
+
 def running_master() -> str | None:
     """Return the master that the running JVM was started with; None if it was given none."""
     master = _running().java.lang.System.getProperty("spark.master")

@@ -4,7 +4,7 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.ObjectMapper
 import io.pillarbox.spark.async._
-import io.pillarbox.spark.base.{Build, PillarboxConf, SpecJson}
+import io.pillarbox.spark.base.{Build, PillarboxConf, RecentFailures, SpecJson}
 import io.pillarbox.spark.inspect.{CheckpointCatalog, StateAddress, StateReader}
 import io.pillarbox.spark.journal.JournalPurge
 import io.pillarbox.spark.keyed.KeyedSpec
@@ -26,6 +26,9 @@ private[pillarbox] object PythonBridge {
 
   /** The line of Spark that this jar was built for, as in "4.2". */
   def sparkVersion: String = Build.sparkVersion
+
+  /** Returns a recent error's text with a line for programs, or null; `text` is what begins with its text. */
+  def failureOf(text: String): String = RecentFailures.find(text).map(_.layout).orNull
 
   /**
    * Tells the driver's Python what the log says of failed calls, from now on.

@@ -28,6 +28,17 @@ class FailureReportSuite extends AnyFunSuite with LocalSpark {
     }
   }
 
+  test("people read the layout without its line, and who has read it finds the report") {
+    cases("failures.json").foreach { golden =>
+      val (one, layout) = (report(golden.path("report")), golden.path("layout").asText)
+      val read = RecentFailures.textOf(one)
+      assert(layout.length > read.length && RecentFailures.find(s"$read SQLSTATE: 39000").contains(one))
+      val line = layout.linesIterator.filter(_.startsWith("pillarbox-failure {\"type\"")).toSeq
+      assert(line.size == 1 && read == layout.replaceFirst(s"\n{1,2}\\Q${line.head}\\E", ""))
+    }
+    assert(RecentFailures.find("[ASYNC_CALL_FAILED] async_io(g): no such").isEmpty)
+  }
+
   private def report(node: JsonNode): FailureReport = {
     def option(field: String) = Option(node.get(field))
     FailureReport(

@@ -5,7 +5,7 @@ import com.fasterxml.jackson.databind.json.JsonMapper
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 /**
- * The failure of a task as data, and as the text that carries it to the caller who catches Spark's exception.
+ * The failure of a task as data, and as the text of the exception that Spark raises for it.
  *
  * @param errorType the Python class of the error
  * @param condition a key of `errors.json`, and the condition of Spark's exception
@@ -31,12 +31,28 @@ private[pillarbox] final case class FailureReport(
 ) {
   import FailureReport._
 
+  /** The text of the error: what failed and what to do, the texts that were cut in that, the traceback. */
+  def errorText: String = RecentFailures.textOf(this)
+
+  /** The text for people alone. */
+  private[base] def told: String = {
+    val (top, behind, _) = parts
+    top + behind
+  }
+
   /**
-   * The report as text: a head for readers, the texts that were cut in it, and a line for programs, which comes
-   * second in a long text. `python/src/pillarbox/_base/report.py` reads it, and
-   * `tests/golden/failures.json` has examples.
+   * The text with a line for programs, which comes second in a long one: for the clients of Spark Connect.
+   * `python/src/pillarbox/_base/report.py` reads it, and `tests/golden/failures.json` has examples.
    */
   def layout: String = {
+    val (top, behind, line) = parts
+    if (behind.nonEmpty && lengthOf(top) + lengthOf(behind) + lengthOf(line) <= LongestWhole)
+      s"$top$behind\n\n$line"
+    else s"$top\n$line$behind"
+  }
+
+  /** The head, the texts behind it, and the line for programs. */
+  private def parts: (String, String, String) = {
     val trace = traceback.replaceAll("\n+\\z", "")
     val plain = cut(oneLine(text), LongestHead)
     val short = if (plain == text) None else shortened
@@ -54,10 +70,7 @@ private[pillarbox] final case class FailureReport(
     texts.foreach(part => sizes.add(lengthOf(part)))
     if (inTrace >= 0) putRange(line, "whole", trace, inTrace, message)
     val behind = texts.filter(_.nonEmpty).map("\n\n" + _).mkString
-    val told = Mark + mapper.writeValueAsString(line)
-    if (behind.nonEmpty && lengthOf(top) + lengthOf(behind) + lengthOf(told) <= LongestWhole)
-      s"$top$behind\n\n$told"
-    else s"$top\n$told$behind"
+    (top, behind, Mark + mapper.writeValueAsString(line))
   }
 
   /** A head that shortens only the message in it: so it has the remedy, and the message is whole once. */

@@ -82,7 +82,7 @@ private[pillarbox] object PillarboxConf {
   }
 
   private def refused(condition: String, parameters: (String, Any)*) =
-    new IllegalArgumentException(FailureReport.of(condition, "", parameters: _*).layout)
+    new IllegalArgumentException(FailureReport.of(condition, "", parameters: _*).errorText)
 
   private final val Prefix = "spark.pillarbox."
 

@@ -289,7 +289,7 @@ private[pillarbox] object OperatorNote {
 
   /** Makes an error that Python shows by its name. */
   def refused(condition: String, operator: String, parameters: (String, Any)*): IllegalStateException =
-    new IllegalStateException(FailureReport.of(condition, operator, parameters: _*).layout)
+    new IllegalStateException(FailureReport.of(condition, operator, parameters: _*).errorText)
 
   private final case class Change(what: String, found: String, wanted: String)
 

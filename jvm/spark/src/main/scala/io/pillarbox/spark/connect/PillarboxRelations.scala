@@ -5,7 +5,7 @@ import java.util.Optional
 import scala.jdk.OptionConverters._
 
 import io.pillarbox.spark.PythonBridge
-import io.pillarbox.spark.base.SpecJson
+import io.pillarbox.spark.base.{RecentFailures, SpecJson}
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.connect.planner.SparkConnectPlanner
@@ -24,7 +24,10 @@ private[pillarbox] final class PillarboxRelations extends RelationPlugin {
    * @throws java.lang.IllegalArgumentException for a client of another version
    */
   override def transform(relation: Array[Byte], planner: SparkConnectPlanner): Optional[LogicalPlan] =
-    OperatorMessage.parse(relation).map(plan(_, new ConnectAdapter(planner))).toJava
+    OperatorMessage.parse(relation).map { message =>
+      RecentFailures.areInTexts = true
+      plan(message, new ConnectAdapter(planner))
+    }.toJava
 
   private def plan(message: OperatorMessage, connect: ConnectAdapter): LogicalPlan =
     if (message.kind == "hello") connect.text(PythonBridge.buildVersion, PythonBridge.sparkVersion)

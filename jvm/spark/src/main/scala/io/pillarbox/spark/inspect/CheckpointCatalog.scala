@@ -64,7 +64,10 @@ private[pillarbox] final class CheckpointCatalog(session: SparkSession, checkpoi
     } catch {
       case NonFatal(e) =>
         val told = Seq("path" -> checkpoint, "reason" -> e.getMessage)
-        throw new IllegalArgumentException(FailureReport.of("CHECKPOINT_UNREACHABLE", "", told: _*).layout, e)
+        throw new IllegalArgumentException(
+          FailureReport.of("CHECKPOINT_UNREACHABLE", "", told: _*).errorText,
+          e
+        )
     }
 
   private def isThere(operator: Long, number: Long): Boolean =

@@ -147,5 +147,5 @@ private[journal] object JournalTable {
   private final val CostOfOpening = 1L << 20
 
   private[journal] def refuse(condition: String, parameters: (String, Any)*): Nothing =
-    throw new IllegalArgumentException(FailureReport.of(condition, "", parameters: _*).layout)
+    throw new IllegalArgumentException(FailureReport.of(condition, "", parameters: _*).errorText)
 }

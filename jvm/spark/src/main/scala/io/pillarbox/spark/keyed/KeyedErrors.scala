@@ -63,7 +63,7 @@ private[pillarbox] object KeyedErrors {
 
   /** Makes an error of the driver, before anything runs. */
   def refused(error: String, name: String, parameters: (String, Any)*): IllegalArgumentException =
-    new IllegalArgumentException(FailureReport.of(error, FailureReport.keyed(name), parameters: _*).layout)
+    new IllegalArgumentException(FailureReport.of(error, FailureReport.keyed(name), parameters: _*).errorText)
 
   /** Shows names in a message. */
   def quoted(names: Seq[String]): String =

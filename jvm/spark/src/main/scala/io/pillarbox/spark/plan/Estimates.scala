@@ -70,7 +70,7 @@ private[plan] object Estimates {
       text: String
   ): Expression = {
     def refused(text: String, what: String) = new IllegalArgumentException(
-      FailureReport.of("ESTIMATE_EXPRESSION", spec.operator, "expression" -> text, "what" -> what).layout
+      FailureReport.of("ESTIMATE_EXPRESSION", spec.operator, "expression" -> text, "what" -> what).errorText
     )
     val expressions = new RowExpressions(session)
     def failed(message: String) = {
