@@ -114,9 +114,13 @@ class RunningCall:
         return [added(*numbers) / rows] * rows
 
     def _note(self, condition: str, about: str, **parameters: str) -> None:
+        problem = error(condition, operator=self.site.operator, **parameters)
+        self.note(f"{condition} {about}", message_of(problem))
+
+    def note(self, kind: str, text: str) -> None:
+        """Tell what can't be counted, once for each kind."""
         if self.site.noted is not None:
-            problem = error(condition, operator=self.site.operator, **parameters)
-            self.site.noted(f"{condition} {about}", message_of(problem))
+            self.site.noted(kind, text)
 
     def id(self) -> str:
         if self.is_group:

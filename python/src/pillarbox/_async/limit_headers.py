@@ -15,7 +15,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from typing import Any
 
-from .._base.checks import check
+from .._base.checks import invalid
+from .._base.failures import message_of
 from ..errors import InvalidOption, error
 from ..retry import seconds_of
 from .calls import CURRENT, OF_CALLS, PAUSE, Told
@@ -42,17 +43,20 @@ def limit_from(headers: Mapping[str, str] | Iterable[tuple[str, str]]) -> None:
     has no meaning is left out. All that share the limit hear of it.
 
     May be called in any coroutine or thread of the call, before it ends. Raises
-    :class:`NoCurrentCall` outside a call, and :class:`InvalidOption` for no headers.
+    :class:`NoCurrentCall` outside a call. What is no headers fails no call: a warning of the driver
+    says so once.
     """
     running = CURRENT.get(None)
     if running is None:
         raise error("NO_CALL", function="limit_from")
-    expected = "headers by name, such as answer.headers"
     pairs: Any = headers.items() if hasattr(headers, "items") else headers
     try:
         found = {str(name).lower(): str(value) for name, value in pairs}
     except (TypeError, ValueError):
-        check(False, "headers", expected, headers, "answer.headers")
+        found = {}
+        expected = "headers by name, such as answer.headers"
+        problem = invalid("headers", expected, headers, "pb.limit_from(answer.headers)")
+        running.note("INVALID_OPTION headers", message_of(problem))
     if running.site.told is not None:
         for told in told_by(found, running.site.units):
             running.site.told(running, told)
