@@ -319,11 +319,14 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
         assert(there > before)
         val next = f.hold(process)
         if (isRead) assert(found(next, 20).isEmpty)
-        (1 to before).concat(6 to 5 + there - before).foreach(n => assert(found(next, n).contains(s"answer $n")))
+        val whole = (1 to before).concat(6 to 5 + there - before)
+        whole.foreach(n => assert(found(next, n).contains(s"answer $n")))
     }
   }
 
-  test("an hour later a segment without an answer is deleted, and one that was cut has its whole records in another") {
+  test(
+    "an hour later a segment without an answer is deleted, and of one that was cut its whole records are left"
+  ) {
     val files = memory()
     val f = new Fixture(files)
     val writer = f.hold(f.process())

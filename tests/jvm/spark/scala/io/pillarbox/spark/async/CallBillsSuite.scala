@@ -73,7 +73,8 @@ class CallBillsSuite extends AnyFunSuite {
     bills.ended("3")
     assert(
       said.toSeq == Seq(
-        "async_io(score): 2,284 calls for 68,520 rows, 284 retries, 216 rate-limited, 120 answers from the journal, 40 " +
+        "async_io(score): 2,284 calls for 68,520 rows, 284 retries, 216 rate-limited, 120 answers from the " +
+          "journal, 40 " +
           "shared, 41.2 s of waiting for limits, 1,234,567 tokens",
         "async_io(score): 1 call, 0.13 tokens"
       )

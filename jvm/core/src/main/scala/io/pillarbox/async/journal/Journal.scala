@@ -103,7 +103,8 @@ private[journal] final class Journal(
     val areThere =
       generations.sortBy(_._1).map { case (_, some) => areRead(some.map(file => segmentOf(file.name))) }
     // What has another name now is known by that already, or else comes in the next list.
-    val isWhole = areThere.forall(identity) && !found.filter(isLeftover(_, now)).map(isReplaced).exists(identity)
+    val isWhole =
+      areThere.forall(identity) && found.filter(isLeftover(_, now)).map(isReplaced).forall(!_)
     if (isWhole) {
       val there = found.iterator.map(_.name).toSet
       segments.synchronized {

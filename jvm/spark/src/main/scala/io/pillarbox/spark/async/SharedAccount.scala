@@ -44,7 +44,8 @@ private[async] final class SharedAccount(
   /** True if much more is written than this driver has, or anything while it has no call to come. */
   def givesBack: Boolean = {
     val amounts = own.amounts
-    def isFarBelow(at: Int) = written(at) - amounts(at) > MostRooms * terms.mostOf(at) / DriverBudgets.WritesABudget
+    def isFarBelow(at: Int) =
+      written(at) - amounts(at) > MostRooms * terms.mostOf(at) / DriverBudgets.WritesABudget
     val isIdle = ledger.isIdle(id) && written != amounts
     isTooMuch || isIdle || units.exists(isFarBelow)
   }
