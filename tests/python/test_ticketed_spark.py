@@ -259,7 +259,7 @@ def test_the_plan_and_the_metrics_tell_of_tickets(
     plan = df._jdf.queryExecution().executedPlan()
     while "AsyncIO" not in plan.nodeName():
         plan = plan.children().apply(0)
-    assert plan.metrics().apply("calls").value() == 6
+    assert plan.metrics().apply("calls").value() == 2
     assert plan.metrics().apply("polls").value() == 2
 
 

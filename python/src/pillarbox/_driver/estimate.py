@@ -190,7 +190,7 @@ class _Whole:
             rows=self._rows,
             sample=self._count,
             failed=_mean([float(call.failed) for call in self._calls]),
-            calls=math.ceil(calls),
+            calls=math.ceil(round(calls, 6)),
             usage=sums,
             duration_s=self._duration_s({"calls": calls, **sums}),
             spread={"calls": (low, high), **spread},
