@@ -199,9 +199,9 @@ def test_calls_are_what_the_service_sees_and_rows_beside_them(
     spark: SparkSession, log: CallLog
 ) -> None:
     async def ask(rows: list[Any]) -> list[int]:
-        async with log.call(rows[0].id):
-            pb.current_call().report_usage(usd=[0.5] * len(rows))
-            return [row.id for row in rows]
+        log.write("start", key=rows[0].id)
+        pb.current_call().report_usage(usd=[0.5] * len(rows))
+        return [row.id for row in rows]
 
     asked = {"returns": "n long", "name": "asking", "call_column": "call", "batch_size": 30}
     df = spark.range(0, 100, 1, 1).transform(pb.async_io, ask, **asked).cache()
@@ -294,8 +294,8 @@ def test_usage_by_a_column_is_read_from_rows(spark: SparkSession, tmp_path: Path
     out = spark.read.parquet(str(tmp_path / "out"))
     rows = pb.usage(out, by="s").orderBy("s").collect()
     assert [tuple(row) for row in rows] == [
-        ("asking", "a", 4, 2, None, 0, None, None, {"tokens": 10}),
-        ("asking", "b", 2, 1, None, 0, None, None, {"tokens": 5}),
+        ("asking", "a", 4, 4, 2, None, 0, None, None, {"tokens": 10}),
+        ("asking", "b", 2, 2, 1, None, 0, None, None, {"tokens": 5}),
     ]
     with pytest.raises(pb.InvalidOption, match="has none that is known"):
         pb.usage(out.drop("call"), by="s")
