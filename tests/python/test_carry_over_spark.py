@@ -435,12 +435,22 @@ CHANGES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 def test_a_checkpoint_that_does_not_fit_is_refused_before_any_call(
     query: Query, before: dict[str, Any], after: dict[str, Any], error: str
 ) -> None:
-    run_now(query.add(*range(5)), query.lookups.on(query.stream(), **before))
+    def on(**options: Any) -> DataFrame:
+        return query.lookups.on(query.stream(), **options).distinct()
+
+    run_now(query.add(*range(5)), on(**before))
     query.add(*range(5, 10))
     calls = len(query.lookups.log.events("start"))
     with pytest.raises(Exception, match=error):
-        run_now(query, query.lookups.on(query.stream(), **after))
+        run_now(query, on(**after))
     assert len(query.lookups.log.events("start")) == calls
+
+
+def test_carry_over_is_added_and_taken_away_while_nothing_is_in_flight(query: Query) -> None:
+    for start, carry_over in enumerate((False, True, False, True)):
+        query.add(*range(5 * start, 5 * start + 5))
+        run_now(query, query.lookups.on(query.stream(), carry_over=carry_over))
+    assert len(query.lookups.log.events("end")) == 20
 
 
 def test_what_may_change_at_a_restart(query: Query) -> None:

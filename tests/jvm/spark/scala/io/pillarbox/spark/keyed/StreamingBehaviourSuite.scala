@@ -10,11 +10,11 @@ import io.pillarbox.spark.checkpoint.{Attempt, StateFileFormat, StateFolder}
 import io.pillarbox.spark.state.{OpenStates, StateMaintenance, StateTaskSpec}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{Path => HadoopPath}
-import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.sql.functions.{count, window}
 import org.apache.spark.sql.pillarbox.ReplanningSink
 import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
 import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.{DataFrame, Row}
 import org.scalatest.concurrent.Eventually
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Millis, Seconds, Span}

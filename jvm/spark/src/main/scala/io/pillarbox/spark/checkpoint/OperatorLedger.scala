@@ -51,7 +51,8 @@ private[pillarbox] final class OperatorLedger(operator: Path, conf: Configuratio
 
   /** Returns the state that a micro-batch starts from. Reads files in the first one of a run. */
   def basesOf(version: Long, partitions: Int): IndexedSeq[StateVersion] = {
-    val known = if (this.version == version) taken.attempts.transform((_, its) => its.id) else Map.empty[Int, String]
+    val known =
+      if (this.version == version) taken.attempts.transform((_, its) => its.id) else Map.empty[Int, String]
     val unknown = if (version == 0) Nil else (0 until partitions).filterNot(known.contains)
     val found = unknown.zip(InParallel(unknown.map(partition => () => accepted(partition, version)))).toMap
     (0 until partitions).map(partition =>

@@ -41,6 +41,8 @@ import org.apache.spark.sql.types.{DataType, Metadata, StructType}
  * @param bases
  *   the ids in the names of the files of version `since`, by partition of `before`, if state of that version is
  *   stored, in other partitions than these
+ * @param until
+ *   the version with which the query went on without the operator, which had nothing stored then
  */
 private[pillarbox] final case class OperatorNote(
     form: String,
@@ -52,7 +54,8 @@ private[pillarbox] final case class OperatorNote(
     callScope: String = "",
     since: Long = 0,
     before: Option[OperatorNote] = None,
-    bases: Option[Seq[Option[String]]] = None
+    bases: Option[Seq[Option[String]]] = None,
+    until: Option[Long] = None
 ) {
   import OperatorNote._
 
@@ -67,6 +70,13 @@ private[pillarbox] final case class OperatorNote(
   /** The note of an earlier version. */
   def at(version: Long): OperatorNote =
     before.filter(_ => version < since || (version == since && bases.isDefined)).fold(this)(_.at(version))
+
+  /** True if the query had the operator no more at a version. */
+  def isGone(version: Long): Boolean = until.exists(_ <= version)
+
+  /** Notes that the query goes on from a version without the operator, which has nothing stored in it. */
+  def writeGone(folder: Path, conf: Configuration, version: Long): Unit =
+    write(copy(until = Some(version)), filesIn(folder, conf))
 
   /** The ids in the names of a version's files, if other partitions have gone on from it. */
   def basesOf(version: Long): Option[Seq[Option[String]]] =
@@ -106,7 +116,9 @@ private[pillarbox] final case class OperatorNote(
     found
       .flatMap(changedForGood(_, most).headOption)
       .foreach(change => throw mismatch("CHECKPOINT_MISMATCH", folder, change))
-    val now = found.fold(this)(note => goOn(folder, note, version, basesOf)(isEmpty))
+    // A query may get calls that are carried over with any version.
+    def first = if (carriesCalls) copy(since = version) else this
+    val now = found.fold(first)(note => goOn(folder, note, version, basesOf)(isEmpty))
     // The note is away for a moment if rename does not replace a file.
     if (!found.exists(_.copy(name = name) == now)) write(now, filesIn(folder, conf))
     now
@@ -122,7 +134,13 @@ private[pillarbox] final case class OperatorNote(
     // A run that began the same change, and died, has said which files it reads. They stay the ones.
     val begun = latest.bases.filter(_ => latest.since == version)
     val changed = changedPartitions(found) ++ changedColumns(found)
-    if (changed.isEmpty && begun.isEmpty)
+    if (latest.isGone(version))
+      copy(
+        callScope = s"${latest.callScope}-$version",
+        since = version,
+        before = Some(latest.copy(until = None))
+      )
+    else if (changed.isEmpty && begun.isEmpty)
       copy(callScope = found.callScope, since = found.since, before = found.before, bases = found.bases)
     else if (basesOf != null && changedColumns(found).isEmpty && !isEmpty(found))
       copy(since = version, before = Some(found), bases = begun.orElse(Some(basesOf(found))))
@@ -189,6 +207,7 @@ private[pillarbox] final case class OperatorNote(
     val schemas = node.putObject("columns")
     columns.foreach { case (what, schema) => schemas.set[JsonNode](what, mapper.readTree(schema.json)) }
     before.foreach(note => node.set[JsonNode]("before", note.json))
+    until.foreach(node.put("until", _))
     bases.foreach { ids =>
       val array = node.putArray("bases")
       ids.foreach(id => array.add(id.orNull))
@@ -278,7 +297,8 @@ private[pillarbox] object OperatorNote {
       node.path("call_scope").asText,
       node.path("since").asLong,
       Option(node.get("before")).map(parse(_, folder)),
-      Option(node.get("bases")).map(_.elements.asScala.map(id => Option(id.textValue)).toSeq)
+      Option(node.get("bases")).map(_.elements.asScala.map(id => Option(id.textValue)).toSeq),
+      Option(node.get("until")).map(_.asLong)
     )
   }
 

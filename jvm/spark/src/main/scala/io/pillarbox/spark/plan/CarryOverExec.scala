@@ -24,10 +24,16 @@ import org.apache.spark.sql.types.StructType
  * It asks for a micro-batch without input when results wait, when a call has ended or failed since the last
  * one, when a caller that waits for the query waits for calls, and when the watermark is still on its way to
  * operators after this one.
+ *
+ * It keeps the columns of a row that its call or the query needs, and of a row whose call is done those alone
+ * that the query needs. The others are null when the row leaves.
+ *
+ * @param used the columns that the query uses after it
  */
 private[pillarbox] final case class CarryOverExec(
     node: AsyncIO,
     child: SparkPlan,
+    used: Seq[Attribute],
     stream: StreamInfo = StreamInfo()
 ) extends StatefulExec {
   import node.{operatorId, results, spec}
@@ -49,6 +55,32 @@ private[pillarbox] final case class CarryOverExec(
   override def output: Seq[Attribute] = inputColumns ++ results
 
   private def inputColumns: Seq[Attribute] = SparkAdapter.asNullable(child.output)
+
+  /** Operators after this one find the column of the watermark by its mark. */
+  private def leaves(column: Attribute): Boolean =
+    used.exists(_.exprId == column.exprId) || column.metadata.contains(EventTimeWatermark.delayKey)
+
+  /** The columns that are kept, as the run began. */
+  private def keptColumns: Seq[Attribute] = {
+    val byId = inputColumns.map(column => column.exprId -> column).toMap
+    ledger.kept.map(byId)
+  }
+
+  /**
+   * Rows in flight have the columns of the query that took them in. If they are all that this one needs, it goes
+   * on with them.
+   */
+  private def columnsToKeep(found: Option[OperatorNote], conf: Configuration): Seq[Attribute] = {
+    val needed = inputColumns.filter(column => leaves(column) || node.references.contains(column))
+    def named(name: String) = inputColumns.filter(_.name == name)
+    val stored = for {
+      note <- found
+      columns <- note.columns.get(OperatorNote.Input)
+      if columns.fieldNames.toSeq != needed.map(_.name) && columns.fieldNames.forall(named(_).sizeIs == 1)
+      kept = columns.fieldNames.toSeq.flatMap(named) if needed.forall(kept.contains) && !isEmpty(note, conf)
+    } yield kept
+    stored.getOrElse(needed)
+  }
 
   override def producedAttributes: AttributeSet = AttributeSet(results)
 
@@ -95,12 +127,17 @@ private[pillarbox] final case class CarryOverExec(
 
   override protected def checkCheckpoint(conf: Configuration): Unit = {
     val info = getStateInfo
+    val found = OperatorNote
+      .find(folder, conf)
+      .filterNot(_.isGone(info.storeVersion))
+      .map(_.at(info.storeVersion))
+    ledger.kept = columnsToKeep(found, conf).map(_.exprId)
     val note = OperatorNote(
       OperatorNote.AsyncIO,
       spec.name,
       info.numPartitions,
       OperatorNote.formatOf(hasIds),
-      Map(OperatorNote.Input -> inputColumns, OperatorNote.Returns -> results).map { case (what, columns) =>
+      Map(OperatorNote.Input -> keptColumns, OperatorNote.Returns -> results).map { case (what, columns) =>
         what -> OperatorNote.columnsOf(DataTypeUtils.fromAttributes(columns))
       },
       callScope = CallIdentity.scopeOfQuery(spec, operatorId, MicroBatches.beingPlanned(session))
@@ -117,17 +154,24 @@ private[pillarbox] final case class CarryOverExec(
    * of later versions than the first with `found` are deleted: they are of a history that was taken back.
    */
   private def clearIfEmpty(found: OperatorNote, conf: Configuration): Boolean = {
-    val stored = PartitionCommits.versionsOf(getStateInfo, hasIds)
-    def slot(number: Long) = new StateFolder(new Path(folder, number.toString), conf)
-    val empty = (0 until found.partitions).forall { number =>
-      !CarriedCalls.holds(found, slot(number.toLong), stored(number))
-    }
+    val empty = isEmpty(found, conf)
     if (empty)
-      StoredOperators.numbersIn(folder, conf).filter(_ >= found.partitions).map(slot).foreach { other =>
-        other.list().filter(_.version > found.since).foreach(other.delete)
+      StoredOperators.numbersIn(folder, conf).filter(_ >= found.partitions).map(slot(_, conf)).foreach {
+        other =>
+          other.list().filter(_.version > found.since).foreach(other.delete)
       }
     empty
   }
+
+  private def isEmpty(found: OperatorNote, conf: Configuration): Boolean = {
+    val stored = PartitionCommits.versionsOf(getStateInfo, hasIds)
+    (0 until found.partitions).forall { number =>
+      !CarriedCalls.holds(found, slot(number.toLong, conf), stored(number))
+    }
+  }
+
+  private def slot(number: Long, conf: Configuration) =
+    new StateFolder(new Path(folder, number.toString), conf)
 
   /** The note, which was checked when the run began. */
   private def note: OperatorNote = ledger.note.get
@@ -180,6 +224,7 @@ private[pillarbox] final case class CarryOverExec(
 
   private def task(drain: CarryLedger.Drain): CarryTaskSpec = CarryTaskSpec(
     calls,
+    columns,
     options.maxLagMs,
     eventTimes,
     eventTimeWatermarkForLateEvents.getOrElse(0L),
@@ -192,17 +237,27 @@ private[pillarbox] final case class CarryOverExec(
   /** The description without metrics, which the tasks add. */
   private def calls: AsyncIOTaskSpec = {
     val batch = MicroBatches.current(sparkContext)
-    AsyncIOTasks.of(node, inputColumns, session, batch, note.callScope, Map.empty)
+    AsyncIOTasks.of(node, keptColumns, session, batch, note.callScope, Map.empty)
+  }
+
+  private def columns: CarriedColumns = {
+    val kept = keptColumns
+    CarriedColumns(
+      DataTypeUtils.fromAttributes(inputColumns),
+      kept.map(column => inputColumns.indexWhere(_.exprId == column.exprId)),
+      kept.map(leaves),
+      DataTypeUtils.fromAttributes(results)
+    )
   }
 
   /** The event times in µs, bound to the input; for a column of windows their end. */
   private def eventTimes: Seq[Expression] =
-    child.output.filter(_.metadata.contains(EventTimeWatermark.delayKey)).map { column =>
+    keptColumns.filter(_.metadata.contains(EventTimeWatermark.delayKey)).map { column =>
       val time = column.dataType match {
         case _: StructType => GetStructField(column, 1)
         case _ => column
       }
-      BindReferences.bindReference(time: Expression, child.output)
+      BindReferences.bindReference(time: Expression, AttributeSeq(keptColumns))
     }
 
   override protected def doCanonicalize(): SparkPlan =

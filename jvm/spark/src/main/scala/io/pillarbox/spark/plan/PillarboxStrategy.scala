@@ -19,7 +19,8 @@ private[pillarbox] object PillarboxStrategy extends SparkStrategy {
 
   private def planned(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case node: AsyncIO if node.spec.carryOver.isDefined && node.isStreaming =>
-      CarryOverExec(node.alone, planLater(node.child)) :: Nil
+      val used = UsedColumns.after(node, SparkSession.active)
+      CarryOverExec(node.alone, planLater(node.child), used) :: Nil
     case node: AsyncIO if node.spec.expression && RealTimeMode.reaches(node) =>
       throw OperatorNote.refused("REAL_TIME_UDF", node.spec.operator)
     case node: AsyncIO if RealTimeMode.reaches(node) =>

@@ -37,7 +37,7 @@ private[plan] object StreamHooks extends QueryHooks {
   }
 
   override def check(query: StartingQuery): Unit = {
-    val carrying = query.plan.collect { case node: AsyncIO if node.spec.carryOver.isDefined => node }
+    val carrying = query.plan.collect { case node: AsyncIO if isCarrying(node) => node }
     checkAgainstCheckpoint(query, carrying)
     carrying.headOption.foreach { node =>
       checkTrigger(node, query.trigger)
@@ -46,16 +46,46 @@ private[plan] object StreamHooks extends QueryHooks {
     }
   }
 
-  /** Refuses these before Spark does, whose message names no option. */
+  /** Refuses these before Spark does, whose message names no option, or has Spark take them. */
   private def checkAgainstCheckpoint(query: StartingQuery, carrying: Seq[AsyncIO]): Unit =
     if (query.nextBatch > 0) {
-      val stored = StoredOperators.in(query.state, query.hadoopConf).filter(_._2.carriesCalls)
-      if (stored.isEmpty) carrying.foreach { node =>
-        throw OperatorNote.refused("CARRY_OVER_ADDED", node.spec.operator)
+      val stored = StoredOperators.at(query.state, query.nextBatch, query.hadoopConf).map(_._2)
+      stored.find(_.carriesCalls) match {
+        case None => carrying.headOption.foreach(add(query, _))
+        case Some(note) if carrying.size < stored.count(_.carriesCalls) => remove(query, note)
+        case _ => ()
       }
-      else if (carrying.size < stored.size)
-        throw OperatorNote.refused("CARRY_OVER_REMOVED", stored.head._2.operator)
     }
+
+  /** Spark asks for a folder of state, and for the operators that it has noted in all of those folders. */
+  private def add(query: StartingQuery, node: AsyncIO): Unit = {
+    def refuse(reason: String) =
+      throw OperatorNote.refused("CARRY_OVER_ADDED", node.spec.operator, "reason" -> reason)
+    if (hasOthers(query, carrying = 1)) refuse(HasOthers)
+    // Spark's log of commits would have ids of then.
+    val earlier = OperatorNote.find(only(query), query.hadoopConf)
+    if (earlier.exists(_.format > 1)) refuse("it had it before, under checkpoint format 2")
+    only(query).getFileSystem(query.hadoopConf).mkdirs(only(query)): Unit
+  }
+
+  private def remove(query: StartingQuery, note: OperatorNote): Unit = {
+    def refuse(reason: String) =
+      throw OperatorNote.refused("CARRY_OVER_REMOVED", note.operator, "reason" -> reason)
+    val stored = new StoredOperators(query.state, query.nextBatch, query.ids, query.hadoopConf)
+    if (CarriedCalls.areIn(stored)) refuse("calls are in flight")
+    if (hasOthers(query, carrying = 0)) refuse(HasOthers)
+    only(query).getFileSystem(query.hadoopConf).delete(new Path(only(query), "_metadata"), true)
+    note.writeGone(only(query), query.hadoopConf, query.nextBatch)
+  }
+
+  private def hasOthers(query: StartingQuery, carrying: Int): Boolean =
+    query.plan.collect { case node if isStateful(node) || isCarrying(node) => node }.size > carrying ||
+      StoredOperators.numbersIn(query.state, query.hadoopConf).exists(_ > 0)
+
+  /** The folder of the only operator of a query. */
+  private def only(query: StartingQuery) = new Path(query.state, "0")
+
+  private final val HasOthers = "it has other stateful operators, which Spark tells apart by their numbers"
 
   private def checkTrigger(node: AsyncIO, trigger: Trigger): Unit = {
     val refused = trigger match {
@@ -97,7 +127,9 @@ private[plan] object StreamHooks extends QueryHooks {
     case _ => Spark41.isPythonWithState(node) && node.isStreaming
   }
 
-  private def hasCarryOver(plan: LogicalPlan): Boolean = plan.exists {
+  private def hasCarryOver(plan: LogicalPlan): Boolean = plan.exists(isCarrying)
+
+  private def isCarrying(plan: LogicalPlan): Boolean = plan match {
     case node: AsyncIO => node.spec.carryOver.isDefined
     case _ => false
   }

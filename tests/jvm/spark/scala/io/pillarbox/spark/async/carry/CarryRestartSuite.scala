@@ -199,6 +199,56 @@ class CarryRestartSuite extends AnyFunSuite with KeyedFixture with Eventually {
     }
   }
 
+  private def without(df: DataFrame): DataFrame =
+    SpecBuilder.asyncIO(df, classOf[Held], "x long")(_.put("capacity", 9): Unit)
+
+  for (format <- Seq("1", "2"))
+    test(s"format $format: carry-over is added and taken away while nothing is in flight") {
+      withQuery(format) { query =>
+        query.drain(without(query.input), 1)
+        query.drain(plain(query.input), 2)
+        query.leaveInFlight(plain(query.input), 3)
+        query.refused(without(query.input), "calls are in flight", "CARRY_OVER_REMOVED")
+        query.drain(plain(query.input), 4)
+        query.drain(without(query.input), 5)
+        query.drain(without(query.input), 6)
+        if (format == "2") query.refused(plain(query.input), "checkpoint format 2", "CARRY_OVER_ADDED")
+        else query.drain(plain(query.input), 7)
+        assert(query.left == (if (format == "2") 1L to 6L else 1L to 7L))
+      }
+    }
+
+  test("calls that are carried over anew have new ids, and a query goes back behind both changes") {
+    withQuery() { query =>
+      def ids = Held.held.asScala.toSeq.map(_._2.callId)
+      query.leaveInFlight(plain(query.input), 1)
+      val first = ids
+      query.drain(plain(query.input), 2)
+      val before = query.lastBatch
+      query.drain(without(query.input), 3)
+      Held.reset(below = 0)
+      query.leaveInFlight(plain(query.input), 4)
+      assert((first ++ ids).distinct.size == 2)
+      query.drain(plain(query.input))
+      val back = query.takenBack(before)
+      // The source has what it had before.
+      Seq(1L, 2L).foreach(back.memory.addData(_))
+      back.drain(plain(back.input), 5)
+      assert(query.left ++ back.left == Seq(1, 2, 3, 4, 5))
+    }
+  }
+
+  test("beside another stateful operator carry-over is neither added nor taken away") {
+    withQuery() { query =>
+      query.drain(without(query.input).select("id", "x").distinct(), 1)
+      query.refused(plain(query.input).select("id", "x").distinct(), "other stateful", "CARRY_OVER_ADDED")
+    }
+    withQuery() { query =>
+      query.drain(plain(query.input).select("id", "x").distinct(), 1)
+      query.refused(without(query.input).select("id", "x").distinct(), "other stateful", "CARRY_OVER_REMOVED")
+    }
+  }
+
   private def nullable(query: Restarted) = query.input.withColumn("v", expr("nullif(id, 1)"))
   private def notNull(query: Restarted) = query.input.withColumn("v", expr("coalesce(nullif(id, 1), 0L)"))
 

@@ -67,9 +67,13 @@ class OpenedFunctionSuite extends AnyFunSuite with KeyedFixture with Eventually 
 
   test("map state with keys of a collation is refused") {
     val options = Map("keys" -> "k string collate UTF8_LCASE")
-    val rows = process(frame(Seq(Event("a", 1, 1000))), Spec(classOf[KeysOfSchema].getName, options = options))
+    val rows =
+      process(frame(Seq(Event("a", 1, 1000))), Spec(classOf[KeysOfSchema].getName, options = options))
     val error = intercept[Exception](rows.collect())
-    assert(causes(error).exists(_.matches("(?s).*MAP_KEY_COLLATION.*'seen'.*COLLATE UTF8_LCASE.*")), causes(error))
+    assert(
+      causes(error).exists(_.matches("(?s).*MAP_KEY_COLLATION.*'seen'.*COLLATE UTF8_LCASE.*")),
+      causes(error)
+    )
   }
 
   private def handles(function: KeyedProcessFunction[Row, Row, Row]): Boolean =

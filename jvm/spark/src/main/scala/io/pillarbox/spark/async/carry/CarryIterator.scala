@@ -45,11 +45,13 @@ private[carry] final class CarryIterator(
     new SlotStateFormat(
       calls.columns.child.length,
       calls.columns.results.length,
-      UnsafeProjection.create(calls.columns.results)
+      UnsafeProjection.create(calls.columns.results),
+      task.columns.toDone(calls.columns.by)
     ),
     task.since
   )
   private val runId = partition.runId.toString
+  private val toOutput = task.columns.toOutput
   private val outputRows = task.metrics("numOutputRows")
   private var started = false
   private var ended = false
@@ -81,7 +83,7 @@ private[carry] final class CarryIterator(
   override def next(): InternalRow = synchronized {
     if (!hasNext) throw new NoSuchElementException("The partition has no more rows")
     outputRows += 1
-    results.next()
+    toOutput(results.next())
   }
 
   private def begin(): Unit = {
@@ -173,14 +175,11 @@ private[carry] final class CarryIterator(
     val file = new DataOutputStream(out)
     val carried = if (slot == null) store.state(base) else SlotState.Empty
     if (slot != null || !carried.elements.isEmpty) ensureSlot(carried, file)
-    val toUnsafe = UnsafeProjection.create(calls.columns.child)
+    val toKept = task.columns.toKept
     val hold = holdOf()
     var rows = 0L
     while (input.hasNext) {
-      val row = input.next() match {
-        case unsafe: UnsafeRow => unsafe.copy()
-        case other => toUnsafe(other).copy()
-      }
+      val row = toKept(input.next()).copy()
       ensureSlot(carried, file)
       slot.put(new CarriedRow(row, hold(row)))
       rows += 1
@@ -198,7 +197,7 @@ private[carry] final class CarryIterator(
   private def ensureSlot(carried: SlotState, file: DataOutputStream): Unit = if (!isFed) {
     isFed = true
     if (slot == null) {
-      slot = new CarrySlot(calls, context, carried, task.maxLagMs, driver)
+      slot = new CarrySlot(calls, task.columns, context, carried, task.maxLagMs, driver)
       slot.open()
     }
     if (aborted) slot.close()

@@ -12,7 +12,7 @@ import io.pillarbox.mailbox._
 import io.pillarbox.spark.async.{AsyncIOTaskSpec, AsyncStep, TaskMetrics}
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{JoinedRow, UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.catalyst.expressions.{JoinedRow, UnsafeRow}
 import org.apache.spark.sql.execution.metric.SQLMetric
 
 /**
@@ -28,6 +28,7 @@ import org.apache.spark.sql.execution.metric.SQLMetric
  */
 private[carry] final class CarrySlot(
     task: AsyncIOTaskSpec,
+    columns: CarriedColumns,
     context: TaskContext,
     start: SlotState,
     maxLagMs: Long,
@@ -58,7 +59,7 @@ private[carry] final class CarrySlot(
 
   // The slot's thread, from here on.
   private val joined = new JoinedRow
-  private lazy val toUnsafe = UnsafeProjection.create(task.columns.output)
+  private lazy val toResult = columns.toResult
   private val sink = new ResultSink
   private var ending: CarrySlot.Ending = _
   private var isCheckDue = false
@@ -186,7 +187,7 @@ private[carry] final class CarrySlot(
   }
 
   private def add(row: InternalRow, result: InternalRow): Unit =
-    sink.add(toUnsafe(joined(row, result)), row.asInstanceOf[CarriedRow].holdMicros)
+    sink.add(toResult(joined(row, result)), row.asInstanceOf[CarriedRow].holdMicros)
 
   /** The state is taken by a mail of its own, when the operator is not in the middle of emitting. */
   private def afterResult(): Unit =

@@ -10,13 +10,14 @@ import org.apache.spark.sql.execution.metric.SQLMetric
  *
  * @param calls the description of the calls, with the scope of the operator
  * @param eventTimes
- *   of an input row, in µs, bound to the input's columns: one for each column that has a watermark
+ *   of a kept row, in µs, bound to its columns: one for each column that has a watermark
  * @param lateWatermark rows with a time up to it were late when they came, in ms
  * @param since up to this version a slot without a file holds nothing
  * @param drain the slots that wait until nothing is in flight
  */
 private[pillarbox] final case class CarryTaskSpec(
     calls: AsyncIOTaskSpec,
+    columns: CarriedColumns,
     maxLagMs: Long,
     eventTimes: Seq[Expression],
     lateWatermark: Long,

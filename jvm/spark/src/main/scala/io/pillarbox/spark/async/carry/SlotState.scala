@@ -89,8 +89,14 @@ private[pillarbox] object SlotReport {
  *
  * @param inputWidth columns of the input
  * @param answerWidth columns that the operator adds
+ * @param toDone takes out of a row what it needs no more once its call is done
  */
-private[carry] final class SlotStateFormat(inputWidth: Int, answerWidth: Int, toAnswer: UnsafeProjection) {
+private[carry] final class SlotStateFormat(
+    inputWidth: Int,
+    answerWidth: Int,
+    toAnswer: UnsafeProjection,
+    toDone: UnsafeRow => UnsafeRow = identity
+) {
   import SlotStateFormat._
 
   def write(stream: OutputStream, state: SlotState): Unit = {
@@ -107,9 +113,9 @@ private[carry] final class SlotStateFormat(inputWidth: Int, answerWidth: Int, to
   private def write(out: DataOutputStream, element: StreamElement[InternalRow, InternalRow]): Unit =
     element match {
       case StreamElement.Record(id, row: CarriedRow, admittedMs) =>
-        writeInput(out, InFlight, id, row, admittedMs)
+        writeInput(out, InFlight, id, row, row.row, admittedMs)
       case StreamElement.Answered(id, row: CarriedRow, admittedMs, results) =>
-        writeInput(out, Answered, id, row, admittedMs)
+        writeInput(out, Answered, id, row, toDone(row.row), admittedMs)
         out.writeInt(results.size)
         results.forEach(result => writeRow(out, toAnswer(result)))
       case other => throw new IllegalStateException(s"A slot carries no $other")
@@ -120,13 +126,14 @@ private[carry] final class SlotStateFormat(inputWidth: Int, answerWidth: Int, to
       kind: Byte,
       id: Long,
       row: CarriedRow,
+      content: UnsafeRow,
       admittedMs: Long
   ): Unit = {
     out.writeByte(kind.toInt)
     out.writeLong(id)
     out.writeLong(admittedMs)
     out.writeLong(row.holdMicros)
-    writeRow(out, row.row)
+    writeRow(out, content)
   }
 
   def read(stream: InputStream): SlotState = {

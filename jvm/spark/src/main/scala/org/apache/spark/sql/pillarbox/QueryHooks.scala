@@ -8,14 +8,19 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.Trigger
 
-/** The properties of a streaming query that is about to run. */
+/**
+ * The properties of a streaming query that is about to run.
+ *
+ * @param ids the ids of the commits of the last micro-batch, by operator and partition; none under checkpoint format 1
+ */
 final case class StartingQuery(
     plan: LogicalPlan,
     trigger: Trigger,
     conf: SQLConf,
     hadoopConf: Configuration,
     state: Path,
-    nextBatch: Long
+    nextBatch: Long,
+    ids: (Long, Int) => Option[String]
 )
 
 /** The library's part in the start and end of streaming queries. On the driver. */

@@ -102,8 +102,14 @@ object RestartWakeUp {
     StreamInternals.session(query).sessionState.conf,
     query.sparkSession.sessionState.newHadoopConf(),
     new Path(query.resolvedCheckpointRoot, "state"),
-    first.batchId
+    first.batchId,
+    idsOf(query)
   )
+
+  private def idsOf(query: MicroBatchExecution): (Long, Int) => Option[String] = {
+    lazy val ids = query.commitLog.getLatest().flatMap(_._2.stateUniqueIds).getOrElse(Map.empty)
+    (operator, partition) => ids.get(operator).map(_(partition).head)
+  }
 
   private def predecessor(
       query: MicroBatchExecution,
@@ -160,14 +166,11 @@ object RestartWakeUp {
       isDue
     }
 
-    private def read(): QueryHooks.Due = {
-      val ids = query.commitLog.getLatest().flatMap(_._2.stateUniqueIds).getOrElse(Map.empty)
-      hooks.due(
-        new Path(query.resolvedCheckpointRoot, "state"),
-        first.batchId,
-        (operator, partition) => ids.get(operator).map(_(partition).head),
-        query.sparkSession.sessionState.newHadoopConf()
-      )
-    }
+    private def read(): QueryHooks.Due = hooks.due(
+      new Path(query.resolvedCheckpointRoot, "state"),
+      first.batchId,
+      idsOf(query),
+      query.sparkSession.sessionState.newHadoopConf()
+    )
   }
 }
