@@ -14,11 +14,14 @@ JAR_SOURCES := build.sbt $(wildcard project/*.sbt project/*.properties $(shell g
 
 # What `make test` runs, see tools/run_tests.
 SUITES := main
+# The programs of `make soak-kills`, from which seed on.
+N := 300
+SEED := 1
 
 # Spark's workers must run on the interpreter that has the packages.
 export PYSPARK_PYTHON := $(CURDIR)/$(PYTHON)
 
-.PHONY: help demo quick test test-all jars link-check api-baseline test-jvm test-python test-kafka test-neighbours test-stores test-yarn check fmt lint types jar wheel release docs bench soak coverage clean tools
+.PHONY: help demo quick test test-all jars link-check api-baseline test-jvm test-python test-kafka test-neighbours test-stores test-yarn check fmt lint types jar wheel release docs bench soak soak-kills coverage clean tools
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -106,6 +109,9 @@ bench: $(VENV)/.bench $(JAR) ## all benchmarks; writes docs/benchmarks (three ho
 soak: $(VENV)/.dev $(JAR) ## long tests that `make test` leaves out (an hour and more)
 	PILLARBOX_TESTS=Soak tools/sbt test
 	cd python && ../$(PYTHON) -m pytest -q -m soak
+
+soak-kills: $(VENV)/.dev $(JAR) ## N=300 random programs from SEED=1 on, whose workers, executors and drivers are killed (forty minutes)
+	cd tests/python && ../../$(PYTHON) -m kills.campaign $(N) $(SEED)
 
 link-check: jars ## look up in every release of Spark what the jars name (some gigabytes)
 	$(PYTHON) tools/link_check.py --refresh

@@ -209,13 +209,19 @@ class OnSpark:
         if self.form == "scan":
             return self._scanned(rows, options)
         function: Any = {
-            "rows": lambda: Plays(self.group.on),
-            "columns": FoldsColumns,
+            "rows": self.rows_function,
+            "columns": self.columns_function,
             "jvm": lambda: pb.JvmFunction(GOLDEN_FUNCTION, self.group.on),
         }[self.form]()
         return process_of(function)(
             rows, function, returns=RETURNS, initial_state=self._initial(), **options
         )
+
+    def rows_function(self) -> Any:
+        return Plays(self.group.on)
+
+    def columns_function(self) -> Any:
+        return FoldsColumns()
 
     def _scanned(self, rows: DataFrame, options: dict[str, Any]) -> DataFrame:
         """Tells what the value was before each row: a scan doesn't know the watermark."""
@@ -253,10 +259,14 @@ class OnSpark:
 
 def add_golden_function(spark: SparkSession) -> None:
     """Makes the JVM's function known to the session."""
+    add_jar(spark, golden_jar())
+
+
+def golden_jar() -> Path:
     sources = sorted(SOURCES.glob("*/java/io/pillarbox/golden/*.java"))
     with tempfile.TemporaryDirectory() as name:
         classes, jar = Path(name) / "classes", Path(tempfile.mkdtemp()) / "golden.jar"
         path = f"{find_jar()}:{Path(pyspark.__file__).parent / 'jars'}/*"
         subprocess.run(["javac", "-cp", path, "-d", classes, *sources], check=True)
         subprocess.run(["jar", "cf", jar, "-C", classes, "."], check=True)
-    add_jar(spark, jar)
+    return jar

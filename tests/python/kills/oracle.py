@@ -1,0 +1,166 @@
+"""What must hold of a program that has ended, whatever was killed: see ``docs/guarantees.md``."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from keyed.order_function import by_key, differences
+from keyed.order_runners import CLOCK
+from kills.programs import Calls, Program
+
+#: The tasks of a program that may run at a time, at most.
+TASKS = 6
+
+
+def problems(of: Program, folder: Path, log: list[dict[str, Any]], end: str | None) -> list[str]:
+    """What does not hold; nothing if all does."""
+    if end != "done":
+        return [f"it did not end: {end}", *without_a_kill(log)]
+    found = without_a_kill(log)
+    found += [f"{e['calls']} calls in flight of {e['value'] or 'all'}" for e in log if e["event"] == "crowd"]
+    rows = written(folder)
+    if of.golden:
+        return found + told_by_keys(of, rows)
+    found += sums(of, rows) if not isinstance(of.does, Calls) else answers(of, of.does, rows)
+    return found + [*names(of, log), *asked_again(of, log), *amounts(of, log)]
+
+
+def written(folder: Path) -> list[list[Any]]:
+    return [row for file in sorted(folder.glob("out/*.json")) for row in json.loads(file.read_text())]
+
+
+def hits(log: list[dict[str, Any]]) -> int:
+    """How often something that the program had was killed, or the query began anew."""
+    return sum(entry["event"] in ("kill", "failed") for entry in log)
+
+
+def without_a_kill(log: list[dict[str, Any]]) -> list[str]:
+    found, killed = [], False
+    for entry in log:
+        if entry["event"] == "failed" and not killed:
+            found.append(f"the query failed, and nothing was killed: {entry['told'][:1000]}")
+        killed = entry["event"] == "kill" or (killed and entry["event"] != "started")
+    return found
+
+
+def told_by_keys(of: Program, rows: list[list[Any]]) -> list[str]:
+    expected = of.group().expected("stream")
+    is_scan = of.does.form == "scan"
+    if is_scan:
+        expected = {key: [one.split()[-1] for one in told] for key, told in expected.items()}
+    try:
+        found = by_key(rows, numbered=not is_scan)
+    except AssertionError as gap:
+        return [f"a key's rows are not complete, or are there twice: {gap}"]
+    found.pop(CLOCK, None)
+    return [f"key {key}: {both}" for key, both in differences(found, expected).items()]
+
+
+def sums(of: Program, rows: list[list[Any]]) -> list[str]:
+    seen: dict[str, list[int]] = defaultdict(list)
+    expected = []
+    for file in of.questions():
+        for row in sorted(file, key=lambda row: row["id"]):
+            ids = seen[row["tenant"]]
+            ids.append(row["id"])
+            expected.append([row["tenant"], len(ids), json.dumps([row["id"], row["ask"], ids])])
+    return unlike(rows, expected)
+
+
+def unlike(found: list[list[Any]], expected: list[list[Any]]) -> list[str]:
+    one, other = (Counter(json.dumps(row) for row in rows) for rows in (found, expected))
+    more, less = list((one - other).elements()), list((other - one).elements())
+    lists = [(more, "too many"), (less, "missing")]
+    return [f"{len(some)} rows {what}: {sorted(some)[:4]}" for some, what in lists if some]
+
+
+def answers(of: Program, does: Calls, rows: list[list[Any]]) -> list[str]:
+    """Each row once, with its own answer, or with the error that it must have."""
+    expected = [[row["id"], row["ask"]] for file in of.questions() for row in file]
+    found = unlike([row[:2] for row in rows], expected)
+    for number, ask, answer, kind in rows:
+        is_bad = random.Random(f"fate {ask}").random() > 1 - does.bad
+        if kind is None and answer != ask:
+            found.append(f"row {number}, which asked {ask}, has the answer of {answer}")
+        elif (kind is None) == is_bad or kind not in (None, "NotRetryable"):
+            if kind != "BUDGET_EXCEEDED" or not does.max_calls:
+                found.append(f"row {number} has {answer} with the error {kind}")
+    return found[:6]
+
+
+def calls(log: list[dict[str, Any]]) -> Iterator[tuple[int, dict[str, Any]]]:
+    return ((at, entry) for at, entry in enumerate(log) if entry["event"] in ("call", "submit"))
+
+
+def names(of: Program, log: list[dict[str, Any]]) -> list[str]:
+    """Of ids: none is of two questions, and a question has one where that is promised."""
+    asks, ids = defaultdict(set), defaultdict(set)
+    does, start = of.does, 0
+    by_name = isinstance(does, Calls) and (does.journal or does.call_key)
+    stays = isinstance(does, Calls) and len(of.starts) == 1 and not (does.by or does.share == "query")
+    for entry in log:
+        start += entry["event"] == "started"
+        if entry["event"] in ("call", "submit"):
+            for id, ask in zip(entry["ids"], entry["asks"], strict=True):
+                asks[id].add(ask)
+                ids[ask, start if isinstance(does, Calls) and does.mode == "batch" and not by_name else 0].add(id)
+    found = [f"one id for the questions {sorted(of)}" for of in asks.values() if len(of) > 1]
+    if by_name or (stays and does.copies == 1):
+        found += [f"{len(of)} ids of the question {ask}" for (ask, _), of in ids.items() if len(of) > 1]
+    return found[:6]
+
+
+def asked_again(of: Program, log: list[dict[str, Any]]) -> list[str]:
+    """What was written, or is in a micro-batch that has ended, is not asked again."""
+    does = of.does
+    journal = isinstance(does, Calls) and does.journal
+    carried = isinstance(does, Calls) and does.mode == "carry_over"
+    if isinstance(does, Calls) and does.copies > 1 and not journal:
+        return []
+    done: set[str] = set()
+    batches: dict[int, set[str]] = {}
+    found = []
+    for entry in log:
+        if entry["event"] == "sink":
+            rows = [[json.loads(row[2])[1], None] if len(row) == 3 else row[1::2] for row in entry["rows"]]
+            batches[entry["batch"]] = {ask for ask, kind in rows if kind is None}
+            for batch, asks in batches.items():
+                if journal or carried or batch < entry["batch"]:
+                    done |= asks
+        elif entry["event"] in ("call", "submit") and not entry["orphan"]:
+            again = done.intersection(entry["asks"])
+            found += [f"{ask} was asked again behind its micro-batch" for ask in again]
+    return found[:6]
+
+
+def amounts(of: Program, log: list[dict[str, Any]]) -> list[str]:
+    """How many calls there were, beside budgets and what a journal keeps."""
+    does = of.does
+    begun, answered = Counter(), Counter()
+    start = 0
+    for entry in log:
+        start += entry["event"] == "started"
+        if entry["event"] in ("call", "submit"):
+            begun[start if getattr(does, "mode", "") == "batch" else 0] += len(entry["asks"])
+        elif entry["event"] == "answered":
+            answered.update(entry["asks"])
+    found = []
+    if isinstance(does, Calls) and does.max_calls and max(begun.values(), default=0) > does.max_calls:
+        found.append(f"{max(begun.values())} calls, and the budget is {does.max_calls}")
+    copies = getattr(does, "copies", 1)
+    one_each = isinstance(does, Calls) and (does.journal or does.share)
+    if isinstance(does, Calls) and does.journal and copies == 1:
+        repeated = sum(answered.values()) - len(answered)
+        if repeated > hits(log) * does.capacity * TASKS:
+            found.append(f"{repeated} answers came twice, after {hits(log)} kills")
+    if not hits(log) and any(times > copies for times in answered.values()):
+        found.append(f"answered more than {copies} times, and nothing was killed: {answered.most_common(3)}")
+    in_full = one_each and does.mode == "batch" and does.journal and does.share == "query"
+    if in_full and not hits(log) and any(times > 1 for times in answered.values()):
+        found.append(f"answered more than once in the query: {answered.most_common(3)}")
+    return found
