@@ -66,9 +66,11 @@ def replied(line: str) -> dict[str, Any]:
 
 
 def request(rows: list[Any]) -> dict[str, Any]:
-    call = pb.current_call()
-    tenants = [getattr(row, "tenant", "") for row in rows]
-    return {"asks": [row.ask for row in rows], "tenants": tenants, "ids": list(call.ids), "id": call.id}
+    return asking([row.ask for row in rows], getattr(rows[0], "tenant", ""))
+
+
+def asking(asks: list[str], tenant: str = "") -> dict[str, Any]:
+    return {"asks": asks, "tenant": tenant, "ids": list(pb.current_call().ids)}
 
 
 def function_of(form: str, gate: Gate) -> Any:
@@ -82,12 +84,11 @@ def function_of(form: str, gate: Gate) -> Any:
         return (await gate.ask("call", **request(rows)))["answers"]
 
     async def value(ask: str) -> str:
-        call = pb.current_call()
-        what = {"asks": [ask], "tenants": [""], "ids": [call.id], "id": call.id}
-        return str((await gate.ask("call", **what))["answers"][0])
+        return str((await gate.ask("call", **asking([ask])))["answers"][0])
 
     async def submit(rows: list[Any]) -> Any:
-        return (await gate.ask("submit", **request(rows)))["ticket"]
+        key = pb.current_call().id
+        return (await gate.ask("submit", **request(rows), key=key))["ticket"]
 
     async def collect(ticket: str) -> Any:
         return (await gate.ask("collect", ticket=ticket))["answers"]
@@ -146,9 +147,7 @@ class Sums(pb.AsyncKeyedProcessFunction):
         count = (self.count.value() or 0) + 1
         self.count.update(count)
         self.rows.add(row.id)
-        call = pb.current_call()
-        what = {"asks": [row.ask], "tenants": [""], "ids": [call.id], "id": call.id}
-        answer = (await self.gate.ask("call", **what))["answers"][0]
+        answer = (await self.gate.ask("call", **request([row])))["answers"][0]
         return ctx.key, count, json.dumps([row.id, answer, list(self.rows.get())])
 
 

@@ -11,6 +11,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -28,7 +29,7 @@ from kills.service import Site, listen
 TESTS = Path(__file__).parents[1]
 FOLDER = TESTS.parents[1] / ".build/kills"
 #: Programs that share a driver.
-TOGETHER = 12
+TOGETHER = 25
 #: Nothing may be told to the service for so long.
 QUIET_S = 120.0
 CONF = {
@@ -40,6 +41,7 @@ CONF = {
     "spark.deploy.maxExecutorRetries": "-1",
     "spark.shuffle.io.maxRetries": "1",
     "spark.shuffle.io.retryWait": "50ms",
+    "spark.driver.memory": "2g",
     "spark.executor.memory": "1g",
     "spark.pillarbox.state.maintenanceInterval": "1s",
     "spark.python.daemon.module": "preloading_daemon",
@@ -97,7 +99,7 @@ class Group:
         """With two cores by Spark's own count, then with four, and so on."""
         cores = 2 + 2 * (self.drivers % 2)
         self.drivers += 1
-        master = "local-cluster[2,24,1024]" if self.cluster else "local[48,20]"
+        master = "local-cluster[2,120,1024]" if self.cluster else "local[240,20]"
         conf = {"spark.master": master, "spark.default.parallelism": str(cores), "spark.jars": str(self.jar), **CONF}
         settings = {"port": port, "conf": conf, "seeds": [site.program.seed for site in self.open]}
         paths = [str(TESTS), str(TESTS / "daemon"), str(Path(pb.__file__).parents[1])]
@@ -124,14 +126,23 @@ class Group:
             if notes != told:
                 told, since = notes, time.monotonic()
             if time.monotonic() - since > QUIET_S:
-                self.give_up("nothing happens any more")
+                self.stuck(app.pid)
                 return
         if app.returncode >= 0:
             self.give_up(f"its driver ended with {app.returncode}")
 
+    def stuck(self, pid: int) -> None:
+        """The log of the driver then has its threads."""
+        for one in Process.all():
+            if one.parent == pid and "java" in one.command:
+                os.kill(one.pid, signal.SIGQUIT)
+        time.sleep(2)
+        self.give_up(f"nothing was told for {QUIET_S} s")
+
     def give_up(self, why: str) -> None:
         for site in self.open:
-            site.end = why
+            waits = f", {'waits to be hit' if site.due else 'then'} by {site.next}" if site.next else ""
+            site.end = why + waits
 
     def strike(self, pid: int) -> None:
         due = [site for site in self.open if site.due]

@@ -121,7 +121,7 @@ class Program:
 
 def program(seed: int) -> Program:
     dice = random.Random(f"kills {seed}")
-    cluster = dice.random() < 0.25
+    cluster = dice.random() < 0.15
     does = _calls(dice) if dice.random() < 0.6 else _keyed(dice)
     files = {"batch": 2}.get(getattr(does, "mode", ""), dice.randint(2, 4))
     files = files if not isinstance(does, Keyed) or does.form == "async" else 5
@@ -145,7 +145,8 @@ def _calls(dice: random.Random) -> Calls:
         mode,
         form,
         ordered=form == "udf" or dice.random() < 0.6,
-        capacity=dice.choice([1, 2, 4, 8]),
+        # A list has four rows.
+        capacity=dice.choice([4, 8] if form == "list" else [1, 2, 4, 8]),
         flaky=dice.choice([0.0, 0.2]),
         bad=0.0 if form in ("list", "tickets") else dice.choice([0.0, 0.0, 0.1]),
     )
@@ -158,7 +159,8 @@ def _calls(dice: random.Random) -> Calls:
         shares = [False, False, True] if mode == "carry_over" else [False, False, True, "query"]
         does = replace(does, share=dice.choice(shares))
     if form != "udf" and does.share != "query":
-        does = replace(does, by=dice.random() < 0.15 and mode != "carry_over")
+        by = does.ordered and mode != "carry_over" and dice.random() < 0.2
+        does = replace(does, by=by)
     if does.share or does.journal or does.call_key:
         does = replace(does, copies=dice.choice([1, 2, 3]))
     if dice.random() < 0.3:

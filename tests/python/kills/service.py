@@ -101,6 +101,7 @@ class Site:
     def of_the_query(self, op: str, request: dict[str, Any]) -> dict[str, Any]:
         if op == "started":
             self.starts += 1
+            self.in_flight.clear()
             request["start"] = self.starts - 1
         elif op != "failed":
             self.end = op
@@ -113,7 +114,7 @@ class Site:
             return None
         self.numbers += 1
         number = self.numbers
-        value = request["tenants"][0] if getattr(self.program.does, "limit_key", False) else ""
+        value = request["tenant"] if getattr(self.program.does, "limit_key", False) else ""
         # Those whose connection ends at the same time end before.
         for _ in range(3):
             await asyncio.sleep(0)
@@ -150,7 +151,7 @@ class Site:
         self.note("answered", **request, answers=answers)
         if op == "call":
             return {"answers": answers}
-        ticket = f"ticket {request['id']}"
+        ticket = f"ticket {request['key']}"
         self.tickets.setdefault(ticket, answers)
         return {"ticket": ticket}
 
