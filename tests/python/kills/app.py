@@ -1,17 +1,15 @@
-"""A driver that runs programs, each in a session and a thread of its own: ``python -m kills.app FOLDER SETTINGS``.
+"""A driver that runs programs, each in a session and a thread of its own.
 
-What a query puts out goes to a file a micro-batch, which one that runs again writes anew.
+``python -m kills.app FOLDER SETTINGS``. What a query puts out goes to a file a micro-batch, which
+one that runs again writes anew.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-import socket
 import sys
 import threading
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,89 +17,22 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pillarbox as pb
-from keyed.order_function import INPUT, FoldsColumns, Plays
-from keyed.order_runners import DELAY_MS, OnSpark
+from keyed.order_function import INPUT
+from keyed.order_runners import OnSpark
+from kills.functions import Gate, GatedColumns, GatedRows, Sums, function_of
 from kills.programs import Calls, Program, Start, program
 from spark_support import FILE_MANAGER
 
 QUESTIONS = "id bigint, tenant string, ask string"
 #: How often a query that fails is started again.
 MOST_STARTS = 12
-
-
-@dataclass(frozen=True)
-class Gate:
-    """The way to the service, from drivers and workers; ``start`` is that of the query."""
-
-    port: int
-    seed: int
-    start: int = -1
-
-    def line(self, op: str, what: dict[str, Any]) -> bytes:
-        own = {"seed": self.seed, "start": self.start, "pid": os.getpid()}
-        return json.dumps({"op": op, **own, **what}).encode() + b"\n"
-
-    def tell(self, op: str, **what: Any) -> dict[str, Any]:
-        """Waits for the reply in the thread."""
-        with socket.create_connection(("127.0.0.1", self.port)) as connection:
-            connection.sendall(self.line(op, what))
-            return replied(connection.makefile().readline())
-
-    async def ask(self, op: str, **what: Any) -> dict[str, Any]:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 20)
-        try:
-            writer.write(self.line(op, what))
-            return replied((await reader.readline()).decode())
-        finally:
-            writer.close()
-
-
-def replied(line: str) -> dict[str, Any]:
-    reply: dict[str, Any] = json.loads(line) if line else {"again": "the service hung up"}
-    if "again" in reply:
-        raise ConnectionError(reply["again"])
-    if "never" in reply:
-        raise pb.NotRetryable(reply["never"])
-    return reply
-
-
-def request(rows: list[Any]) -> dict[str, Any]:
-    return asking([row.ask for row in rows], getattr(rows[0], "tenant", ""))
-
-
-def asking(asks: list[str], tenant: str = "") -> dict[str, Any]:
-    return {"asks": asks, "tenant": tenant, "ids": list(pb.current_call().ids)}
-
-
-def function_of(form: str, gate: Gate) -> Any:
-    async def one(row: Any) -> Any:
-        return (await gate.ask("call", **request([row])))["answers"][0]
-
-    def plain(row: Any) -> Any:
-        return gate.tell("call", **request([row]))["answers"][0]
-
-    async def several(rows: list[Any]) -> Any:
-        return (await gate.ask("call", **request(rows)))["answers"]
-
-    async def value(ask: str) -> str:
-        return str((await gate.ask("call", **asking([ask])))["answers"][0])
-
-    async def submit(rows: list[Any]) -> Any:
-        key = pb.current_call().id
-        return (await gate.ask("submit", **request(rows), key=key))["ticket"]
-
-    async def collect(ticket: str) -> Any:
-        return (await gate.ask("collect", ticket=ticket))["answers"]
-
-    forms: dict[str, Any] = {"def": plain, "list": several, "udf": value}
-    return pb.Ticketed(submit, collect, poll="30ms") if form == "tickets" else forms.get(form, one)
+RETRY = pb.Retry(5, backoff="1ms")
 
 
 def with_calls(rows: DataFrame, does: Calls, gate: Gate, folder: Path) -> DataFrame:
     """The columns id, ask, answer (what was asked, as the service has it), and kind of an error."""
-    options: dict[str, Any] = {
-        "capacity": does.capacity, "retry": pb.Retry(5, backoff="1ms"), "on_error": "column", "name": "asks",
-    }  # fmt: skip
+    options: dict[str, Any] = {"capacity": does.capacity, "on_error": "column", "name": "asks"}
+    options["retry"] = RETRY
     if does.journal:
         options["journal"] = str(folder / "journal")
     if does.share:
@@ -128,46 +59,14 @@ def with_calls(rows: DataFrame, does: Calls, gate: Gate, folder: Path) -> DataFr
         options["engine"] = "python"
     inputs = ["ask", "tenant"] if does.limit_key else "ask"
     answered = rows.transform(
-        pb.async_io, function, returns="answer string", inputs=inputs, ordered=does.ordered, **options
+        pb.async_io,
+        function,
+        returns="answer string",
+        inputs=inputs,
+        ordered=does.ordered,
+        **options,
     )
     return answered.select("id", "ask", "answer", "error.kind")
-
-
-class Sums(pb.AsyncKeyedProcessFunction):
-    """Counts the rows of a key, with a call for each of them."""
-
-    def __init__(self, gate: Gate) -> None:
-        self.gate = gate
-
-    def open(self, ctx: Any) -> None:
-        self.count = ctx.value_state("count", "bigint")
-        self.rows = ctx.list_state("rows", "bigint")
-
-    async def process(self, row: Any, ctx: Any) -> Any:
-        count = (self.count.value() or 0) + 1
-        self.count.update(count)
-        self.rows.add(row.id)
-        answer = (await self.gate.ask("call", **request([row])))["answers"][0]
-        return ctx.key, count, json.dumps([row.id, answer, list(self.rows.get())])
-
-
-class GatedRows(Plays):
-    def __init__(self, on: dict[str, str], gate: Gate) -> None:
-        super().__init__(on)
-        self.gate = gate
-
-    def process(self, row: Any, ctx: Any) -> Any:
-        self.gate.tell("row")
-        return super().process(row, ctx)
-
-
-class GatedColumns(FoldsColumns):
-    def __init__(self, gate: Gate) -> None:
-        self.gate = gate
-
-    def process(self, batch: Any, state: Any, ctx: Any) -> Any:
-        self.gate.tell("row")
-        return super().process(batch, state, ctx)
 
 
 class Gated(OnSpark):
@@ -187,8 +86,8 @@ def keyed(rows: DataFrame, of: Program, start: Start, gate: Gate) -> DataFrame:
         return played._transformed(rows)
     return rows.transform(
         pb.process_keyed_async, Sums(gate), by="tenant", returns="k string, n bigint, told string",
-        order_by="id", capacity=of.does.capacity, retry=pb.Retry(5, backoff="1ms"), backend=start.backend,
-        name="sums",
+        order_by="id", capacity=of.does.capacity, retry=RETRY,
+        backend=start.backend, name="sums",
     )  # fmt: skip
 
 
@@ -217,7 +116,9 @@ def write(folder: Path, number: int, rows: list[Any]) -> None:
     unfinished.rename(out / f"{number}.json")
 
 
-def transformed(spark: SparkSession, of: Program, start: Start, gate: Gate, folder: Path) -> DataFrame:
+def transformed(
+    spark: SparkSession, of: Program, start: Start, gate: Gate, folder: Path
+) -> DataFrame:
     session = session_of(spark, of, start)
     schema = INPUT if of.golden else QUESTIONS
     if isinstance(of.does, Calls) and of.does.mode == "batch":
@@ -272,7 +173,9 @@ def main() -> None:
     spark = pb.configure(builder).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     threads = [
-        threading.Thread(target=live, args=(spark, program(seed), settings["port"], folder / str(seed)))
+        threading.Thread(
+            target=live, args=(spark, program(seed), settings["port"], folder / str(seed))
+        )
         for seed in settings["seeds"]
     ]
     for thread in threads:

@@ -1,4 +1,6 @@
-"""Runs random programs, kills parts of them, and says which seeds differ: ``python -m kills.campaign N SEED``.
+"""Runs random programs, kills parts of them, and says which seeds differ.
+
+``python -m kills.campaign N SEED``, which is ``make soak-kills``.
 
 Programs share drivers, since a JVM with Spark costs more than a program: a worker is killed for one
 alone, an executor or a driver when all programs that have not ended wait to be hit.
@@ -16,14 +18,13 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pillarbox as pb
 from java_options import java_options
 from keyed.chaos import Process, kill
-from keyed.order_runners import CLOCK, DELAY_MS, FOLD, golden_jar, timed
+from keyed.order_runners import golden_jar
 from kills.oracle import problems
-from kills.programs import Program, program
+from kills.programs import Program, program, write_input
 from kills.service import Site, listen
 
 TESTS = Path(__file__).parents[1]
@@ -31,7 +32,7 @@ FOLDER = TESTS.parents[1] / ".build/kills"
 #: Programs that share a driver.
 TOGETHER = 25
 #: Nothing may be told to the service for so long.
-QUIET_S = 120.0
+QUIET_S = 180.0
 CONF = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -48,28 +49,12 @@ CONF = {
 }
 
 
-def write_input(of: Program, folder: Path) -> None:
-    """A file is a micro-batch."""
-    (folder / "in").mkdir(parents=True)
-    files: list[list[dict[str, Any]]] = of.questions()
-    if of.golden:
-        group = of.group()
-        idle = FOLD + "0" if of.does.form in ("columns", "scan") else ""
-        files = []
-        for step, watermark in enumerate([*(after for after, _ in group.clock), None]):
-            clock = [] if watermark is None else [(CLOCK, step, watermark + DELAY_MS, idle)]
-            rows = [timed(row) for row in [*group.rows(step), *clock]]
-            files.append([{"k": k, "i": i, "ts": ts and ts.isoformat(), "ops": ops} for k, i, ts, ops in rows])
-    for number, rows in enumerate(files):
-        path = folder / "in" / f"{number}.json"
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        os.utime(path, (1_000_000 + number, 1_000_000 + number))
-
-
 class Group:
     """Programs that run in one driver after the other, until all have ended."""
 
-    def __init__(self, some: Sequence[Program], jar: Path, told: Callable[[Site, list[str]], None]) -> None:
+    def __init__(
+        self, some: Sequence[Program], jar: Path, told: Callable[[Site, list[str]], None]
+    ) -> None:
         self.folder = FOLDER / f"running-{os.getpid()}" / str(some[0].seed)
         self.cluster, self.jar, self.told = some[0].cluster, jar, told
         self.sites = {one.seed: Site(one, self.folder / str(one.seed)) for one in some}
@@ -100,7 +85,12 @@ class Group:
         cores = 2 + 2 * (self.drivers % 2)
         self.drivers += 1
         master = "local-cluster[2,120,1024]" if self.cluster else "local[240,20]"
-        conf = {"spark.master": master, "spark.default.parallelism": str(cores), "spark.jars": str(self.jar), **CONF}
+        conf = {
+            "spark.master": master,
+            "spark.default.parallelism": str(cores),
+            "spark.jars": str(self.jar),
+            **CONF,
+        }
         settings = {"port": port, "conf": conf, "seeds": [site.program.seed for site in self.open]}
         paths = [str(TESTS), str(TESTS / "daemon"), str(Path(pb.__file__).parents[1])]
         env = {
@@ -141,7 +131,9 @@ class Group:
 
     def give_up(self, why: str) -> None:
         for site in self.open:
-            waits = f", {'waits to be hit' if site.due else 'then'} by {site.next}" if site.next else ""
+            waits = (
+                f", {'waits to be hit' if site.due else 'then'} by {site.next}" if site.next else ""
+            )
             site.end = why + waits
 
     def strike(self, pid: int) -> None:
@@ -171,7 +163,9 @@ class Group:
         chosen = set()
         for site in sites:
             own = [one for one, of in parts.items() if site.victim in of]
-            chosen |= set(own or random.Random(site.program.seed).sample(executors, min(1, len(executors))))
+            chosen |= set(
+                own or random.Random(site.program.seed).sample(executors, min(1, len(executors)))
+            )
         dead = set().union(*(parts[one] for one in chosen))
         for one in chosen:
             kill(one)
@@ -198,7 +192,7 @@ class Group:
                 if found:
                     self.keep(site, found)
                 else:
-                    shutil.rmtree(site.folder)
+                    shutil.rmtree(site.folder, ignore_errors=True)
                 self.told(site, found)
 
     def keep(self, site: Site, found: list[str]) -> None:
@@ -217,7 +211,11 @@ def main(count: int, first: int) -> int:
     def told(site: Site, found: list[str]) -> None:
         nonlocal kills
         done.append(site.program.seed)
-        killed = [entry["what"].split()[0] for entry in site.log if entry["event"] == "kill" and entry["own"]]
+        killed = [
+            entry["what"].split()[0]
+            for entry in site.log
+            if entry["event"] == "kill" and entry["own"]
+        ]
         kills += len(killed)
         if found:
             different.append(site.program.seed)
@@ -225,7 +223,8 @@ def main(count: int, first: int) -> int:
         what = f"DIFFERS: {found[0][:300]}" if found else "right"
         print(
             f"{len(done)} of {count}: seed {site.program.seed}, {site.program.name}, "
-            f"killed {', '.join(killed) or 'nothing'}: {what} ({left:.0f} min left)", flush=True
+            f"killed {', '.join(killed) or 'nothing'}: {what} ({left:.0f} min left)",
+            flush=True,
         )
 
     done: list[int] = []

@@ -5,12 +5,17 @@ A program follows from its seed alone, and its ``repr`` tells all of it.
 
 from __future__ import annotations
 
+import json
+import os
 import random
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from keyed.order_function import Group, folds
+from keyed.order_function import FOLD, Group, folds
 from keyed.order_programs import CLOCK, programs
+from keyed.order_runners import CLOCK as CLOCK_KEY
+from keyed.order_runners import DELAY_MS, timed
 
 #: What has the function call the service, so that a kill can wait for such a moment.
 WITH_CALLS = ("async", "def", "list", "udf", "tickets", "python")
@@ -54,6 +59,7 @@ class Calls:
     #: Of calls in flight: over all, or for each value of a column.
     concurrency: int | None = None
     limit_key: bool = False
+    #: It paces calls; when they begin is not looked at.
     per_second: int | None = None
     max_calls: int | None = None
     #: How many rows there are of each question.
@@ -65,7 +71,7 @@ class Calls:
 
 @dataclass(frozen=True)
 class Keyed:
-    """A keyed function, in a stream: "async", or a group of programs as rows, columns, jvm, scan."""
+    """A keyed function, in a stream: "async", or golden programs as rows, columns, jvm or scan."""
 
     form: str
     time_sorted: bool = False
@@ -126,7 +132,11 @@ def program(seed: int) -> Program:
     files = {"batch": 2}.get(getattr(does, "mode", ""), dice.randint(2, 4))
     files = files if not isinstance(does, Keyed) or does.form == "async" else 5
     starts = tuple(
-        Start(dice.choice([1, 2, 3, 4]), dice.choice([1, 2, 2, 3, 4]), dice.choice(["heap", "rocksdb"]))
+        Start(
+            dice.choice([1, 2, 3, 4]),
+            dice.choice([1, 2, 2, 3, 4]),
+            dice.choice(["heap", "rocksdb"]),
+        )
         for _ in range(4)
     )
     if dice.random() < 0.3:
@@ -138,7 +148,9 @@ def program(seed: int) -> Program:
 
 def _calls(dice: random.Random) -> Calls:
     mode = dice.choice(["batch", "stream", "stream", "carry_over", "carry_over"])
-    form = dice.choice(["async", "async", "async", "def", "list", "list", "udf", "tickets", "python"])
+    form = dice.choice(
+        ["async", "async", "async", "def", "list", "list", "udf", "tickets", "python"]
+    )
     if (mode, form) in (("carry_over", "udf"), ("carry_over", "python"), ("stream", "tickets")):
         form = "async"
     does = Calls(
@@ -182,7 +194,9 @@ def _keyed(dice: random.Random) -> Keyed:
 
 def _kill(dice: random.Random, made: Program) -> Kill:
     does = made.does
-    moments = [] if getattr(does, "mode", "") == "batch" else ["sink", "written", "offsets", "commits"]
+    moments = (
+        [] if getattr(does, "mode", "") == "batch" else ["sink", "written", "offsets", "commits"]
+    )
     if does.form in WITH_CALLS:
         moments = ["call", "call", "answer", "answer", *moments[: dice.randint(0, 4)]]
     elif does.form in ("rows", "columns"):
@@ -193,3 +207,26 @@ def _kill(dice: random.Random, made: Program) -> Kill:
     few = at not in ("call", "answer", "row")
     most = 2 if few else 6 if does.form in ("list", "tickets", "columns") else 20
     return Kill(dice.choice(whats), at, dice.randint(1, most))
+
+
+def write_input(of: Program, folder: Path) -> None:
+    """A file is a micro-batch."""
+    (folder / "in").mkdir(parents=True)
+    files: list[list[dict[str, Any]]] = of.questions()
+    if of.golden:
+        group = of.group()
+        idle = FOLD + "0" if of.does.form in ("columns", "scan") else ""
+        files = []
+        for step, watermark in enumerate([*(after for after, _ in group.clock), None]):
+            clock = [] if watermark is None else [(CLOCK_KEY, step, watermark + DELAY_MS, idle)]
+            rows = [timed(row) for row in [*group.rows(step), *clock]]
+            files.append(
+                [
+                    {"k": k, "i": i, "ts": ts and ts.isoformat(), "ops": ops}
+                    for k, i, ts, ops in rows
+                ]
+            )
+    for number, rows in enumerate(files):
+        path = folder / "in" / f"{number}.json"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        os.utime(path, (1_000_000 + number, 1_000_000 + number))

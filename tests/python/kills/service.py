@@ -1,4 +1,6 @@
-"""The service that programs call: it goes by ids of calls, logs all, and waits where parts are killed.
+"""The service that programs call: it goes by ids of calls, and logs all.
+
+Its requests are also the moments at which parts are killed: it holds them until that is done.
 
 A connection is one request, a line of JSON, and its reply. A worker that dies takes its connections
 with it. One event loop serves all, so that the log has one order.
@@ -147,7 +149,9 @@ class Site:
             if fate < does.flaky and ask not in self.asked:
                 self.asked.add(ask)
                 return {"again": ask}
-        answers = [self.known.setdefault(*of) for of in zip(request["ids"], request["asks"], strict=True)]
+        answers = [
+            self.known.setdefault(*of) for of in zip(request["ids"], request["asks"], strict=True)
+        ]
         self.note("answered", **request, answers=answers)
         if op == "call":
             return {"answers": answers}

@@ -24,13 +24,16 @@ def test_ten_programs_end_as_they_must_whatever_is_killed() -> None:
     path = os.pathsep.join([SOURCES, str(TESTS)])
     done = subprocess.run(
         [sys.executable, "-m", "kills.campaign", "10", "1"],
-        cwd=TESTS, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False,
+        cwd=TESTS, env={**os.environ, "PYTHONPATH": path},
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "10 programs, " in done.stdout.splitlines()[-1]
 
 
-STREAM = replace(program(1), does=Calls("stream", "async"), files=2, rows=2, starts=program(1).starts[:1])
+STREAM = replace(
+    program(1), does=Calls("stream", "async"), files=2, rows=2, starts=program(1).starts[:1]
+)
 
 
 class Run:
@@ -39,7 +42,9 @@ class Run:
     def __init__(self, of: Program) -> None:
         self.of = of
         self.files = of.questions()
-        self.rows = [[[row["id"], row["ask"], row["ask"], None] for row in file] for file in self.files]
+        self.rows = [
+            [[row["id"], row["ask"], row["ask"], None] for row in file] for file in self.files
+        ]
         self.log: list[dict[str, Any]] = [{"event": "started"}]
         for number, rows in enumerate(self.rows):
             for row in rows:
