@@ -9,6 +9,7 @@ alone, an executor or a driver when all programs that have not ended wait to be 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -198,7 +199,9 @@ class Group:
     def keep(self, site: Site, found: list[str]) -> None:
         kept = FOLDER / str(site.program.seed)
         shutil.rmtree(kept, ignore_errors=True)
-        shutil.copytree(site.folder, kept)
+        # Threads that clean up may still delete files.
+        with contextlib.suppress(shutil.Error):
+            shutil.copytree(site.folder, kept)
         (kept / "program.txt").write_text("\n\n".join([repr(site.program), *found]) + "\n")
         (kept / "service.jsonl").write_text("".join(json.dumps(one) + "\n" for one in site.log))
         shutil.copy(self.folder / "log", kept / "driver.log")

@@ -13,9 +13,6 @@ from keyed.order_function import by_key, differences
 from keyed.order_runners import CLOCK
 from kills.programs import Calls, Program
 
-#: The tasks of a program that may run at a time, at most.
-TASKS = 6
-
 
 def problems(of: Program, folder: Path, log: list[dict[str, Any]], end: str | None) -> list[str]:
     """What does not hold; nothing if all does."""
@@ -31,7 +28,7 @@ def problems(of: Program, folder: Path, log: list[dict[str, Any]], end: str | No
     if of.golden:
         return found + told_by_keys(of, rows)
     found += sums(of, rows) if not isinstance(of.does, Calls) else answers(of, of.does, rows)
-    return [*found, *names(of, log), *asked_again(of, log), *amounts(of, log)]
+    return [*found, *names(of, log), *asked_again(of, log), *amounts(of, log), *kept(of, log)]
 
 
 def written(folder: Path) -> list[list[Any]]:
@@ -158,6 +155,27 @@ def asked_again(of: Program, log: list[dict[str, Any]]) -> list[str]:
     return found[:6]
 
 
+def kept(of: Program, log: list[dict[str, Any]]) -> list[str]:
+    """Of the answers that a worker had, a journal lacks those at most that were in flight.
+
+    The next call of a task waits for a place, and a place is free when an answer is kept.
+    """
+    does = of.does
+    if not isinstance(does, Calls) or not does.journal or does.copies > 1:
+        return []
+    last = {ask: at for at, entry in calls(log) for ask in entry["asks"]}
+    again: dict[int, set[str]] = defaultdict(set)
+    for at, entry in enumerate(log):
+        if entry["event"] == "answered":
+            again[entry["pid"]] |= {ask for ask in entry["asks"] if last[ask] > at}
+    most = does.capacity * (4 if does.form == "tickets" else 1)
+    return [
+        f"of the worker {pid} {len(asks)} answers were asked for again: {sorted(asks)[:9]}"
+        for pid, asks in again.items()
+        if len(asks) > most
+    ]
+
+
 def amounts(of: Program, log: list[dict[str, Any]]) -> list[str]:
     """How many calls there were, beside budgets and what a journal keeps."""
     does = of.does
@@ -178,10 +196,6 @@ def amounts(of: Program, log: list[dict[str, Any]]) -> list[str]:
         found.append(f"{max(begun.values())} calls, and the budget is {does.max_calls}")
     copies = getattr(does, "copies", 1)
     one_each = isinstance(does, Calls) and (does.journal or does.share)
-    if isinstance(does, Calls) and does.journal and copies == 1:
-        repeated = sum(answered.values()) - len(answered)
-        if repeated > hits(log) * does.capacity * TASKS:
-            found.append(f"{repeated} answers came twice, after {hits(log)} kills")
     if not hits(log) and any(times > copies for times in answered.values()):
         found.append(
             f"answered more than {copies} times, and nothing was killed: {answered.most_common(3)}"
