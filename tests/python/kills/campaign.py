@@ -20,13 +20,14 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import pillarbox as pb
 from java_options import java_options
 from keyed.chaos import Process, kill
 from keyed.order_runners import golden_jar
 from kills.oracle import problems
 from kills.programs import Program, program, write_input
 from kills.service import Site, listen
+from local_cluster import cluster_environment
+from spark_apps import SOURCES, environment
 
 TESTS = Path(__file__).parents[1]
 FOLDER = TESTS.parents[1] / ".build/kills"
@@ -61,6 +62,7 @@ class Group:
         self.sites = {one.seed: Site(one, self.folder / str(one.seed)) for one in some}
         self.judged: set[int] = set()
         self.drivers = 0
+        self.left: list[Process] = []
         for site in self.sites.values():
             write_input(site.program, site.folder)
 
@@ -93,11 +95,12 @@ class Group:
             **CONF,
         }
         settings = {"port": port, "conf": conf, "seeds": [site.program.seed for site in self.open]}
-        paths = [str(TESTS), str(TESTS / "daemon"), str(Path(pb.__file__).parents[1])]
-        env = {
-            **os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYSPARK_PYTHON": sys.executable,
-            "JDK_JAVA_OPTIONS": java_options(Path(sys.prefix)), "SPARK_LOCAL_HOSTNAME": "localhost",
-        }  # fmt: skip
+        paths = [str(TESTS), str(TESTS / "daemon"), SOURCES]
+        env = cluster_environment(self.folder) if self.cluster else environment(None)
+        env |= {
+            "PYTHONPATH": os.pathsep.join(paths),
+            "JDK_JAVA_OPTIONS": java_options(Path(sys.prefix)),
+        }
         with open(self.folder / "log", "ab") as log:
             return await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "kills.app", str(self.folder), json.dumps(settings),
@@ -141,16 +144,20 @@ class Group:
         due = [site for site in self.open if site.due]
         for site in due:
             if site.next and site.next.what == "worker":
-                if site.victim in {one.pid for one in Process.under(pid)}:
+                there = site.victim in {one.pid for one in Process.under(pid)}
+                if there:
                     kill(site.victim)
-                site.struck(lambda one, dead=site.victim: one == dead, f"worker {site.victim}")
+                told = f"worker {site.victim}" if there else "no worker any more"
+                site.struck(lambda one, dead=site.victim: one == dead, told)
         if not due or len(due) < len(self.open) or any(not site.due for site in self.open):
             return
         hit = [site for site in due if site.next and site.next.what == "executor"]
         if hit:
             self.kill_executors(pid, hit)
             return
-        for one in Process.under(pid):
+        # Executors and workers find out by themselves, while the next driver starts.
+        self.left += Process.under(pid)
+        for one in self.left:
             if one.pid == pid or one.parent == pid:
                 kill(one.pid)
         for site in due:
@@ -178,10 +185,10 @@ class Group:
 
     async def end(self, app: asyncio.subprocess.Process) -> None:
         """Leaves nothing behind that would call, or write."""
-        left = Process.under(app.pid) if app.returncode is None else []
-        left += [one for one in Process.all() if str(self.folder) in one.command]
-        for one in left:
-            if one in set(Process.all()):
+        if app.returncode is None:
+            self.left += Process.under(app.pid)
+        if not self.open or app.returncode is None:
+            for one in set(self.left).intersection(Process.all()):
                 kill(one.pid)
         await app.wait()
 
@@ -217,7 +224,7 @@ def main(count: int, first: int) -> int:
         killed = [
             entry["what"].split()[0]
             for entry in site.log
-            if entry["event"] == "kill" and entry["own"]
+            if entry["event"] == "kill" and entry["own"] and not entry["what"].startswith("no ")
         ]
         kills += len(killed)
         if found:

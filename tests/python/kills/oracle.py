@@ -27,7 +27,7 @@ def problems(of: Program, folder: Path, log: list[dict[str, Any]], end: str | No
     rows = written(folder)
     if of.golden:
         return found + told_by_keys(of, rows)
-    found += sums(of, rows) if not isinstance(of.does, Calls) else answers(of, of.does, rows)
+    found += answers(of, of.calls, rows) if of.calls else sums(of, rows)
     return [*found, *names(of, log), *asked_again(of, log), *amounts(of, log), *kept(of, log)]
 
 
@@ -105,24 +105,18 @@ def calls(log: list[dict[str, Any]]) -> Iterator[tuple[int, dict[str, Any]]]:
 def names(of: Program, log: list[dict[str, Any]]) -> list[str]:
     """Of ids: none is of two questions, and a question has one where that is promised."""
     asks, ids = defaultdict(set), defaultdict(set)
-    does, start = of.does, 0
-    by_name = isinstance(does, Calls) and (does.journal or does.call_key)
-    stays = (
-        isinstance(does, Calls) and len(of.starts) == 1 and not (does.by or does.share == "query")
-    )
+    does = of.calls
+    by_name = does is not None and (does.journal or does.call_key)
+    in_place = does is not None and does.copies == 1 and not (does.by or does.share == "query")
+    start = 0
     for entry in log:
-        start += entry["event"] == "started"
+        start += entry["event"] == "started" and of.is_batch and not by_name
         if entry["event"] in ("call", "submit"):
             for id, ask in zip(entry["ids"], entry["asks"], strict=True):
                 asks[id].add(ask)
-                ids[
-                    ask,
-                    start
-                    if isinstance(does, Calls) and does.mode == "batch" and not by_name
-                    else 0,
-                ].add(id)
+                ids[ask, start].add(id)
     found = [f"one id for the questions {sorted(of)}" for of in asks.values() if len(of) > 1]
-    if by_name or (stays and does.copies == 1):
+    if by_name or (in_place and len(of.starts) == 1):
         found += [
             f"{len(of)} ids of the question {ask}" for (ask, _), of in ids.items() if len(of) > 1
         ]
@@ -131,11 +125,10 @@ def names(of: Program, log: list[dict[str, Any]]) -> list[str]:
 
 def asked_again(of: Program, log: list[dict[str, Any]]) -> list[str]:
     """What was written, or is in a micro-batch that has ended, is not asked again."""
-    does = of.does
-    journal = isinstance(does, Calls) and does.journal
-    carried = isinstance(does, Calls) and does.mode == "carry_over"
-    if isinstance(does, Calls) and does.copies > 1 and not journal:
+    does = of.calls
+    if does and does.copies > 1 and not does.journal:
         return []
+    at_once = does and (does.journal or does.mode == "carry_over")
     done: set[str] = set()
     batches: dict[int, set[str]] = {}
     found = []
@@ -147,7 +140,7 @@ def asked_again(of: Program, log: list[dict[str, Any]]) -> list[str]:
             ]
             batches[entry["batch"]] = {ask for ask, kind in rows if kind is None}
             for batch, asks in batches.items():
-                if journal or carried or batch < entry["batch"]:
+                if at_once or batch < entry["batch"]:
                     done |= asks
         elif entry["event"] in ("call", "submit") and not entry["orphan"]:
             again = done.intersection(entry["asks"])
@@ -160,8 +153,8 @@ def kept(of: Program, log: list[dict[str, Any]]) -> list[str]:
 
     The next call of a task waits for a place, and a place is free when an answer is kept.
     """
-    does = of.does
-    if not isinstance(does, Calls) or not does.journal or does.copies > 1:
+    does = of.calls
+    if not does or not does.journal or does.copies > 1:
         return []
     last = {ask: at for at, entry in calls(log) for ask in entry["asks"]}
     again: dict[int, set[str]] = defaultdict(set)
@@ -177,30 +170,22 @@ def kept(of: Program, log: list[dict[str, Any]]) -> list[str]:
 
 
 def amounts(of: Program, log: list[dict[str, Any]]) -> list[str]:
-    """How many calls there were, beside budgets and what a journal keeps."""
-    does = of.does
+    """No more calls than a budget has, and none twice where nothing was killed."""
+    does, start = of.calls, 0
     begun, answered = Counter(), Counter()
-    start = 0
     for entry in log:
-        start += entry["event"] == "started"
+        start += entry["event"] == "started" and of.is_batch
         if entry["event"] in ("call", "submit"):
-            begun[start if getattr(does, "mode", "") == "batch" else 0] += len(entry["asks"])
+            begun[start] += len(entry["asks"])
         elif entry["event"] == "answered":
             answered.update(entry["asks"])
     found = []
-    if (
-        isinstance(does, Calls)
-        and does.max_calls
-        and max(begun.values(), default=0) > does.max_calls
-    ):
+    if does and does.max_calls and max(begun.values(), default=0) > does.max_calls:
         found.append(f"{max(begun.values())} calls, and the budget is {does.max_calls}")
-    copies = getattr(does, "copies", 1)
-    one_each = isinstance(does, Calls) and (does.journal or does.share)
-    if not hits(log) and any(times > copies for times in answered.values()):
+    once = does and does.journal and does.share == "query" and of.is_batch
+    most = 1 if not does or once else does.copies
+    if not hits(log) and any(times > most for times in answered.values()):
         found.append(
-            f"answered more than {copies} times, and nothing was killed: {answered.most_common(3)}"
+            f"answered more than {most} times, and nothing was killed: {answered.most_common(3)}"
         )
-    in_full = one_each and does.mode == "batch" and does.journal and does.share == "query"
-    if in_full and not hits(log) and any(times > 1 for times in answered.values()):
-        found.append(f"answered more than once in the query: {answered.most_common(3)}")
     return found

@@ -96,8 +96,16 @@ class Program:
         return f"{getattr(self.does, 'mode', 'keyed')} {self.does.form}"
 
     @property
+    def calls(self) -> Calls | None:
+        return self.does if isinstance(self.does, Calls) else None
+
+    @property
     def golden(self) -> bool:
         return isinstance(self.does, Keyed) and self.does.form != "async"
+
+    @property
+    def is_batch(self) -> bool:
+        return self.calls is not None and self.calls.mode == "batch"
 
     def questions(self) -> list[list[dict[str, Any]]]:
         """The rows of calls, a list a file: a number, a tenant, and what is asked."""
