@@ -300,10 +300,13 @@ class CallJournalSuite extends AnyFunSuite with LocalSpark with Eventually {
     def nameOf(scope: String, inputs: Int*)(elementId: Long, values: Any*) = {
       val row = new GenericInternalRow(values.toArray)
       val name = CallKeys.byPlace(scope, columns, inputs)(row, elementId)
-      assert(name == CallKeys.byPlace(scope, columns, inputs)(UnsafeProjection.create(columns)(row), elementId))
+      assert(
+        name == CallKeys.byPlace(scope, columns, inputs)(UnsafeProjection.create(columns)(row), elementId)
+      )
       name
     }
-    def map(value: Int) = ArrayBasedMapData(java.util.Map.of(UTF8String.fromString("k"), value), identity[Any] _, identity[Any] _)
+    def map(value: Int) =
+      ArrayBasedMapData(java.util.Map.of(UTF8String.fromString("k"), value), identity[Any] _, identity[Any] _)
     def all(elementId: Long, values: Any*) = nameOf("s", 0, 1, 2, 3)(elementId, values: _*)
     val names = Seq(
       all(0, 1, null, 0.0, map(1)),

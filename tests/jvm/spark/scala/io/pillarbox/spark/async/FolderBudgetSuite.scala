@@ -110,7 +110,9 @@ class FolderBudgetSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  test("drivers that spend it at the same time, and are killed, never spend more, in any order of their steps") {
+  test(
+    "drivers that spend it at the same time, and are killed, never spend more, in any order of their steps"
+  ) {
     val step = Gen.zip(Gen.choose(0, 2), Gen.frequency(4 -> 0, 4 -> 1, 4 -> 2, 1 -> 3, 1 -> 4))
     forAll(Gen.listOfN(200, step), Gen.listOf(Gen.choose(0, 2)), minSuccessful(60)) { (steps, others) =>
       withFolder { folder =>

@@ -24,10 +24,13 @@ private[pillarbox] final class PillarboxRelations extends RelationPlugin {
    * @throws java.lang.IllegalArgumentException for a client of another version
    */
   override def transform(relation: Array[Byte], planner: SparkConnectPlanner): Optional[LogicalPlan] =
-    OperatorMessage.parse(relation).map { message =>
-      RecentFailures.areInTexts = true
-      plan(message, new ConnectAdapter(planner))
-    }.toJava
+    OperatorMessage
+      .parse(relation)
+      .map { message =>
+        RecentFailures.areInTexts = true
+        plan(message, new ConnectAdapter(planner))
+      }
+      .toJava
 
   private def plan(message: OperatorMessage, connect: ConnectAdapter): LogicalPlan =
     if (message.kind == "hello") connect.text(PythonBridge.buildVersion, PythonBridge.sparkVersion)
