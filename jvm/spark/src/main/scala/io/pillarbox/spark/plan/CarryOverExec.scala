@@ -28,12 +28,12 @@ import org.apache.spark.sql.types.StructType
  * It keeps the columns of a row that its call or the query needs, and of a row whose call is done those alone
  * that the query needs. The others are null when the row leaves.
  *
- * @param used the columns that the query uses after it
+ * @param used the places of the columns of its input that the query uses after it
  */
 private[pillarbox] final case class CarryOverExec(
     node: AsyncIO,
     child: SparkPlan,
-    used: Seq[Attribute],
+    used: Set[Int],
     stream: StreamInfo = StreamInfo()
 ) extends StatefulExec {
   import node.{operatorId, results, spec}
@@ -57,26 +57,25 @@ private[pillarbox] final case class CarryOverExec(
   private def inputColumns: Seq[Attribute] = SparkAdapter.asNullable(child.output)
 
   /** Operators after this one find the column of the watermark by its mark. */
-  private def leaves(column: Attribute): Boolean =
-    used.exists(_.exprId == column.exprId) || column.metadata.contains(EventTimeWatermark.delayKey)
+  private def leaves(place: Int): Boolean =
+    used(place) || inputColumns(place).metadata.contains(EventTimeWatermark.delayKey)
 
   /** The columns that are kept, as the run began. */
-  private def keptColumns: Seq[Attribute] = {
-    val byId = inputColumns.map(column => column.exprId -> column).toMap
-    ledger.kept.map(byId)
-  }
+  private def keptColumns: Seq[Attribute] = ledger.kept.map(inputColumns)
 
   /**
    * Rows in flight have the columns of the query that took them in. If they are all that this one needs, it goes
    * on with them.
    */
-  private def columnsToKeep(found: Option[OperatorNote], conf: Configuration): Seq[Attribute] = {
-    val needed = inputColumns.filter(column => leaves(column) || node.references.contains(column))
-    def named(name: String) = inputColumns.filter(_.name == name)
+  private def columnsToKeep(found: Option[OperatorNote], conf: Configuration): Seq[Int] = {
+    val columns = inputColumns
+    val needed = columns.indices.filter(at => leaves(at) || node.references.contains(columns(at)))
+    def named(name: String) = columns.indices.filter(columns(_).name == name)
     val stored = for {
       note <- found
       columns <- note.columns.get(OperatorNote.Input)
-      if columns.fieldNames.toSeq != needed.map(_.name) && columns.fieldNames.forall(named(_).sizeIs == 1)
+      if columns.fieldNames.toSeq != needed.map(inputColumns(_).name)
+      if columns.fieldNames.forall(named(_).sizeIs == 1)
       kept = columns.fieldNames.toSeq.flatMap(named) if needed.forall(kept.contains) && !isEmpty(note, conf)
     } yield kept
     stored.getOrElse(needed)
@@ -131,7 +130,7 @@ private[pillarbox] final case class CarryOverExec(
       .find(folder, conf)
       .filterNot(_.isGone(info.storeVersion))
       .map(_.at(info.storeVersion))
-    ledger.kept = columnsToKeep(found, conf).map(_.exprId)
+    ledger.kept = columnsToKeep(found, conf)
     val note = OperatorNote(
       OperatorNote.AsyncIO,
       spec.name,
@@ -240,15 +239,13 @@ private[pillarbox] final case class CarryOverExec(
     AsyncIOTasks.of(node, keptColumns, session, batch, note.callScope, Map.empty)
   }
 
-  private def columns: CarriedColumns = {
-    val kept = keptColumns
+  private def columns: CarriedColumns =
     CarriedColumns(
       DataTypeUtils.fromAttributes(inputColumns),
-      kept.map(column => inputColumns.indexWhere(_.exprId == column.exprId)),
-      kept.map(leaves),
+      ledger.kept,
+      ledger.kept.map(leaves),
       DataTypeUtils.fromAttributes(results)
     )
-  }
 
   /** The event times in µs, bound to the input; for a column of windows their end. */
   private def eventTimes: Seq[Expression] =

@@ -8,7 +8,6 @@ import scala.jdk.CollectionConverters._
 import io.pillarbox.spark.checkpoint.{OperatorNote, StateFolder}
 import io.pillarbox.spark.state.StateMaintenance
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.expressions.ExprId
 import org.apache.spark.sql.pillarbox.{BatchOffsets, DriverMessages}
 
 /**
@@ -35,8 +34,8 @@ private[pillarbox] final class CarryLedger(folder: StateFolder, session: SparkSe
   /** The checkpoint's note of the operator, once it was compared with the present operator. */
   var note: Option[OperatorNote] = None
 
-  /** The columns that rows are kept with, once it was compared. */
-  var kept: Seq[ExprId] = Nil
+  /** The places of the columns that rows are kept with, once it was compared. */
+  var kept: Seq[Int] = Nil
 
   /** An executor has said that a version has results. */
   def wake(version: Long): Unit = due = math.max(due, version)
