@@ -110,7 +110,7 @@ soak: $(VENV)/.dev $(JAR) ## long tests that `make test` leaves out (an hour and
 	PILLARBOX_TESTS=Soak tools/sbt test
 	cd python && ../$(PYTHON) -m pytest -q -m soak
 
-soak-kills: $(VENV)/.dev $(JAR) ## N=300 random programs from SEED=1 on, whose workers, executors and drivers are killed (forty minutes)
+soak-kills: $(VENV)/.dev $(JAR) ## N=300 random programs from SEED=1 on, whose workers, executors and drivers are killed (an hour and more)
 	cd tests/python && ../../$(PYTHON) -m kills.campaign $(N) $(SEED)
 
 link-check: jars ## look up in every release of Spark what the jars name (some gigabytes)
