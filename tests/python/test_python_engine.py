@@ -8,6 +8,7 @@ import gc
 import pickle
 import threading
 import time
+from datetime import datetime, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -357,8 +358,14 @@ def test_the_id_of_a_call_is_of_all_that_the_function_sees():
         ({"a": 1, "b": None}, pa.struct({"a": pa.int64(), "b": pa.int64()})),
         ({"a": None, "b": 1}, pa.struct({"a": pa.int64(), "b": pa.int64()})),
     ]  # fmt: skip
-    ids = [id_of(*one) for one in values]
+    moment = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+    in_zones = {
+        id_of([moment], pa.list_(pa.timestamp("us", zone))) for zone in ("UTC", "Europe/Berlin")
+    }
+    assert len(in_zones) == 1
+    ids = [*in_zones, *(id_of(*one) for one in values)]
     assert len(set(ids)) == len(ids)
+    del ids[0]
     assert ids == [id_of(*one) for one in values]
     assert id_of(1, pa.int64(), columns=(1,)) == id_of(2, pa.int64(), columns=(1,))
 

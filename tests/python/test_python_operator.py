@@ -654,3 +654,21 @@ def test_any_mixture_of_latencies_failures_and_options_agrees_with_the_rules(
             kind, at = model.outcome()
             got = element.failure.kind if element.failure else element.answer
             assert (got, element.elapsed_ms) == (kind, pytest.approx(at * 1000, abs=2))
+
+
+def test_what_an_attempt_reports_after_its_end_is_not_the_next_ones():
+    ended = []
+
+    async def reports_late(row):
+        call = pb.current_call()
+        if call.attempt == 1:
+            ended.append(call)
+            raise OSError
+        ended[0].report_usage(tokens=100)
+        call.report_usage(tokens=1)
+        return row.x
+
+    calls = FailedCalls("async_io(late)", 2, lambda *note: None)
+    retry = pb.Retry(2, backoff="1s", jitter=0)
+    result = run(reports_late, [[7]], retry=retry, usage="tokens", failed_calls=calls)
+    assert [element.usage for element in result.elements] == [{"tokens": 1.0}]

@@ -89,6 +89,11 @@ def name_of(element_id: int) -> str:
     return f"{element_id:032x}"
 
 
+def names_of(ids: list[int]) -> bytes:
+    """The names of calls as frames have them."""
+    return b"".join(bytes.fromhex(name_of(one)) for one in ids)
+
+
 class Worker:
     """One worker and the JVM's end of its socket."""
 
@@ -157,8 +162,7 @@ class Worker:
         ]
         batch = pa.RecordBatch.from_arrays(columns, schema=self._input)
         known = ids or list(range(len(rows)))
-        names = b"".join(bytes.fromhex(name_of(one)) for one in known)
-        return _keys(known, attempt) + names + batch.serialize().to_pybytes()
+        return _keys(known, attempt) + names_of(known) + batch.serialize().to_pybytes()
 
     def cancel(self, *ids: int, attempt: int = 1) -> None:
         self.send(b"X", _keys(list(ids), attempt))

@@ -126,18 +126,18 @@ def places_of(most):
     """Places, the calls that they started, and the turns of the loop that they asked for."""
     started, turns = [], []
     places = CallPlaces(
-        most, lambda element, attempt, row: started.append((element, attempt)), turns.append
+        most, lambda element, attempt, row, name: started.append((element, attempt)), turns.append
     )
     return places, started, turns
 
 
 def test_places_count_each_element_once():
     places, started, _ = places_of(2)
-    places.call((element, 1, None) for element in range(5))
+    places.call((element, 1, None, "") for element in range(5))
     places.leave([(0, 1), (0, 1)])
     places.leave([(0, 1)])
     assert started == [(0, 1), (1, 1), (2, 1)]
-    places.call([(1, 2, None)])
+    places.call([(1, 2, None, "")])
     assert started[-1] == (1, 2)
     places.leave([(1, 2), (2, 1)])
     assert started[-2:] == [(3, 1), (4, 1)]
@@ -145,7 +145,7 @@ def test_places_count_each_element_once():
 
 def test_an_answer_to_an_older_attempt_leaves_the_place_of_the_present_one_alone():
     places, started, _ = places_of(1)
-    places.call([(0, 1, None), (0, 2, None), (1, 1, None)])
+    places.call([(0, 1, None, ""), (0, 2, None, ""), (1, 1, None, "")])
     places.leave([(0, 1)])
     places.cancel([(1, 2)])
     assert started == [(0, 1), (0, 2)]
@@ -155,10 +155,10 @@ def test_an_answer_to_an_older_attempt_leaves_the_place_of_the_present_one_alone
 
 def test_an_attempt_whose_place_was_taken_meanwhile_waits_for_another_one():
     places, started, _ = places_of(1)
-    places.call([(0, 1, None), (1, 1, None)])
+    places.call([(0, 1, None, ""), (1, 1, None, "")])
     # The answer left the place, but crossed with the deadline of the attempt in the JVM.
     places.leave([(0, 1)])
-    places.call([(0, 2, None)])
+    places.call([(0, 2, None, "")])
     assert started == [(0, 1), (1, 1)]
     places.leave([(1, 1)])
     assert started[-1] == (0, 2)
@@ -167,7 +167,7 @@ def test_an_attempt_whose_place_was_taken_meanwhile_waits_for_another_one():
 def test_first_steps_that_take_long_are_spread_over_turns_of_the_loop(monkeypatch):
     now = 0.0
 
-    def slow(element, attempt, row):
+    def slow(element, attempt, row, name):
         nonlocal now
         now += 0.004
         started.append(element)
@@ -175,16 +175,16 @@ def test_first_steps_that_take_long_are_spread_over_turns_of_the_loop(monkeypatc
     started, turns = [], []
     monkeypatch.setattr("pillarbox._async.call_places.time.monotonic", lambda: now)
     places = CallPlaces(None, slow, turns.append)
-    places.call((element, 1, None) for element in range(7))
+    places.call((element, 1, None, "") for element in range(7))
     assert started == [0, 1, 2]
     places.cancel([(4, 1)])
-    places.call([(7, 1, None)])
+    places.call([(7, 1, None, "")])
     for expected in ([3, 5, 6], [7]):
         del started[:]
         turns.pop()()
         assert started == expected
     assert turns == []
-    places.call([(8, 1, None)])
+    places.call([(8, 1, None, "")])
     assert started == [7, 8]
 
 
@@ -192,7 +192,7 @@ def test_what_waits_for_its_turn_is_not_called_once_it_is_cleared(monkeypatch):
     times = iter(range(100))
     monkeypatch.setattr("pillarbox._async.call_places.time.monotonic", lambda: next(times))
     places, started, turns = places_of(None)
-    places.call((element, 1, None) for element in range(3))
+    places.call((element, 1, None, "") for element in range(3))
     places.clear()
     turns.pop()()
     assert started == [(0, 1)]

@@ -13,6 +13,7 @@ from contextvars import ContextVar
 
 import pyarrow as pa
 import pytest
+from worker.driver import names_of
 
 import pillarbox as pb
 from pillarbox._arrow.results import ResultEncoder
@@ -302,7 +303,7 @@ def send_strings(worker, kind: bytes, *values: bytes) -> None:
     rows = pa.RecordBatch.from_arrays([unreadable(*values)], schema=worker._input)
     ids = b"".join(i.to_bytes(8, "little") for i in range(len(values)))
     head = len(values).to_bytes(4, "little") + ids + (1).to_bytes(4, "little") * len(values)
-    worker.send(kind, head + rows.serialize().to_pybytes())
+    worker.send(kind, head + names_of(range(len(values))) + rows.serialize().to_pybytes())
 
 
 def test_a_row_that_python_cannot_represent_fails_alone_and_is_not_called(worker):

@@ -7,6 +7,7 @@ import struct
 from typing import Any, ClassVar
 
 import pytest
+from worker.driver import name_of, names_of
 
 import pillarbox as pb
 
@@ -31,7 +32,8 @@ def ask(worker: Any, ticket: str, ids: list[int], places: list[int], of: int) ->
     """COLLECT, in the second attempt."""
     n, text = len(ids), ticket.encode()
     keys = struct.pack(f"<I{n}q{n}i", n, *ids, *[2] * n)
-    worker.send(b"K", keys + struct.pack(f"<{n}iII", *places, of, len(text)) + text)
+    end = struct.pack(f"<{n}iII", *places, of, len(text)) + text
+    worker.send(b"K", keys + names_of(ids) + end)
 
 
 def test_a_row_is_submitted_and_its_ticket_collected_until_there_is_an_answer(worker):
@@ -67,12 +69,13 @@ class Local:
 
 def test_a_list_has_one_ticket_and_one_key_and_a_part_of_it_its_places(worker):
     async def submit(rows):
-        assert pb.current_call().ids == [f"query-3-{row.x}" for row in rows]
+        assert pb.current_call().ids == [name_of(row.x) for row in rows]
         return pb.current_call().id
 
     worker.start(pb.Ticketed(submit, lambda ticket: [10, 11, 12]), batch_size=3, journaled=True)
     worker.group(0, 1, 2)
-    key = hashlib.sha256(b"query-3-0\nquery-3-1\nquery-3-2").hexdigest()[:32]
+    ids = "\n".join(map(name_of, range(3)))
+    key = hashlib.sha256(ids.encode()).hexdigest()[:32]
     assert tickets(worker) == [(n, 1, n, 3, key) for n in range(3)]
     ask(worker, key, [7, 8], [2, 0], 3)
     assert worker.collect(2) == {7: [(12,)], 8: [(10,)]}

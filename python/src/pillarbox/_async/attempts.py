@@ -29,11 +29,12 @@ class AttemptedCall(ABC):
     """
 
     __slots__ = ("answer", "attempt", "attempt_started", "attempt_timer", "calls", "deadline",
-                 "done", "draw", "elapsed_ms", "failure", "id", "pauses", "retry_timer", "row",
+                 "done", "draw", "elapsed_ms", "failure", "id", "name", "pauses", "retry_timer", "row",
                  "scope", "started", "told", "usage")  # fmt: skip
 
     def __init__(self, scope: str, element_id: int, row: Any) -> None:
         self.scope = scope
+        self.name: str | None = None  # made when somebody asks
         self.id = element_id
         self.row = row
         self.attempt = self.pauses = 0  # the number of the attempt is without pauses
@@ -62,8 +63,10 @@ class AttemptedCall(ABC):
 
     def call_id(self) -> str:
         """Return the id of its call: 32 hexadecimal digits. ``CallKeys.scala`` has its own."""
-        text = f"{self.scope}-{self.id} {self.given()!r}"
-        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        if self.name is None:
+            text = f"{self.scope}-{self.id} {self.given()!r}"
+            self.name = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        return self.name
 
     def call_values(self, is_first: bool) -> dict[str, Any]:
         """Return the fields of the call column for the first of a call's rows, or another one.
@@ -222,9 +225,11 @@ class Attempts(ABC, Generic[E]):
 
     def used(self, call: RunningCall, unit: str, amounts: Sequence[float]) -> None:
         """Called by the runner with what the rows of a call have used of a unit."""
-        for element_id, amount in zip(call.elements, amounts, strict=True):
+        for element_id, attempt, amount in zip(
+            call.elements, call.attempts, amounts, strict=True
+        ):
             element = self._in_flight.get(element_id)
-            if element is not None:
+            if element is not None and element.calls and element.attempt == attempt:
                 element.usage = element.usage or {}
                 element.usage[unit] = added(element.usage.get(unit, 0.0), amount)
 

@@ -25,6 +25,7 @@ class FailedCalls:
     def __init__(self, operator: str, attempts: int, tell: Tell) -> None:
         self._operator, self._attempts, self._tell = operator, attempts, tell
         self._told: set[str] = set()
+        self._noted: set[str] = set()
         self._rows: Counter[str] = Counter()
 
     def attempt(self, row: object, attempt: int, failure: Failure) -> None:
@@ -45,8 +46,8 @@ class FailedCalls:
 
     def note(self, kind: str, text: str) -> None:
         """Tell what was wrong with a report of a call, once."""
-        if kind not in self._told and len(self._told) < _MOST_KINDS:
-            self._told.add(kind)
+        if kind not in self._noted and len(self._noted) < _MOST_KINDS:
+            self._noted.add(kind)
             self._tell(kind, 0, f"{self._operator}: {text}")
 
     def row(self, row: object, attempt: int, failure: Failure) -> None:

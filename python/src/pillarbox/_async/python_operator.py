@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
 from typing import Any
 
 import pyarrow as pa
@@ -53,9 +54,18 @@ class Element(AttemptedCall):
     def given(self) -> object:
         # The values in their stored form: those of a user's type may have a repr without content.
         try:
-            return [self.source.column(at)[self.index].as_py() for at in self.columns]
+            return [_in_utc(self.source.column(at)[self.index].as_py()) for at in self.columns]
         except (ValueError, OverflowError):  # a time that Python does not have
             return self.row
+
+
+def _in_utc(value: Any) -> Any:
+    """Return a value of Arrow with its times in UTC: they come in the session's time zone."""
+    if isinstance(value, datetime):
+        return value.astimezone(timezone.utc) if value.tzinfo else value
+    if isinstance(value, dict):
+        return {name: _in_utc(one) for name, one in value.items()}
+    return list(map(_in_utc, value)) if isinstance(value, (list, tuple)) else value
 
 
 class _Call:

@@ -13,6 +13,7 @@ from .._base.checks import column_names
 from .._base.values import shown_value
 from ..errors import error
 from .tagged import union_place
+from .values import is_collated
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _EPOCH_NTZ = datetime(1970, 1, 1)
@@ -46,15 +47,9 @@ def check_binary(column: t.StructField) -> None:
 
     On Spark the JVM says so.
     """
-    kinds = [column.dataType]
-    for kind in kinds:
-        if isinstance(kind, t.StringType) and kind.simpleString() != "string":
-            found = column.dataType.simpleString()
-            raise error("KEY_COLLATION", column=column.name, data_type=found)
-        if isinstance(kind, t.ArrayType):
-            kinds.append(kind.elementType)
-        elif isinstance(kind, t.StructType):
-            kinds += [field.dataType for field in kind.fields]
+    if is_collated(column.dataType):
+        found = column.dataType.simpleString()
+        raise error("KEY_COLLATION", column=column.name, data_type=found)
 
 
 def timestamp_reader(

@@ -90,6 +90,8 @@ def is_collated(data_type: t.DataType) -> bool:
     """Return True if keys of the type may be equal to Spark where their bytes differ."""
     if isinstance(data_type, t.StructType):
         return any(is_collated(field.dataType) for field in data_type.fields)
+    if isinstance(data_type, t.ArrayType):
+        return is_collated(data_type.elementType)
     return isinstance(data_type, t.StringType) and data_type.simpleString() != "string"
 
 
