@@ -28,7 +28,7 @@ def problems(of: Program, folder: Path, log: list[dict[str, Any]], end: str | No
     if of.golden:
         return found + told_by_keys(of, rows)
     found += answers(of, of.calls, rows) if of.calls else sums(of, rows)
-    return [*found, *names(of, log), *asked_again(of, log), *amounts(of, log), *kept(of, log)]
+    return [*found, *names(of, log), *asked_again(of, log), *amounts(of, log, rows), *kept(of, log)]
 
 
 def written(folder: Path) -> list[list[Any]]:
@@ -169,8 +169,8 @@ def kept(of: Program, log: list[dict[str, Any]]) -> list[str]:
     ]
 
 
-def amounts(of: Program, log: list[dict[str, Any]]) -> list[str]:
-    """No more calls than a budget has, and none twice where nothing was killed."""
+def amounts(of: Program, log: list[dict[str, Any]], rows: list[list[Any]]) -> list[str]:
+    """As many calls as a budget has, and none twice where nothing was killed."""
     does, start = of.calls, 0
     begun, answered = Counter(), Counter()
     for entry in log:
@@ -182,6 +182,9 @@ def amounts(of: Program, log: list[dict[str, Any]]) -> list[str]:
     found = []
     if does and does.max_calls and max(begun.values(), default=0) > does.max_calls:
         found.append(f"{max(begun.values())} calls, and the budget is {does.max_calls}")
+    refused = any(row[3] == "BUDGET_EXCEEDED" for row in rows if len(row) > 3)
+    if refused and not hits(log) and sum(begun.values()) < does.max_calls:
+        found.append(f"rows are refused after {sum(begun.values())} calls of {does.max_calls}")
     once = does and does.journal and does.share == "query" and of.is_batch
     most = 1 if not does or once else does.copies
     if not hits(log) and any(times > most for times in answered.values()):

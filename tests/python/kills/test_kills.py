@@ -138,6 +138,10 @@ def test_the_oracle_finds(tmp_path: Path, spoil: Any, told: str) -> None:
 def test_the_oracle_knows_budgets_and_journals(tmp_path: Path) -> None:
     run = Run(replace(STREAM, does=Calls("stream", "async", max_calls=3)))
     assert "4 calls, and the budget is 3" in run.problems(tmp_path)
+    refused = Run(replace(STREAM, does=Calls("stream", "async", max_calls=1000)))
+    refused.rows[0][0][2:] = [None, "BUDGET_EXCEEDED"]
+    (tmp_path / "refused").mkdir()
+    assert "rows are refused after 4 calls of 1000" in refused.problems(tmp_path / "refused")
     kept = Run(replace(STREAM, does=Calls("batch", "async", capacity=1, journal=True)))
     kept.log.append({"event": "kill", "what": "driver", "own": True})
     for ask in [row[1] for row in kept.rows[0]]:

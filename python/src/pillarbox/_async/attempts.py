@@ -225,9 +225,7 @@ class Attempts(ABC, Generic[E]):
 
     def used(self, call: RunningCall, unit: str, amounts: Sequence[float]) -> None:
         """Called by the runner with what the rows of a call have used of a unit."""
-        for element_id, attempt, amount in zip(
-            call.elements, call.attempts, amounts, strict=True
-        ):
+        for element_id, attempt, amount in zip(call.elements, call.attempts, amounts, strict=True):
             element = self._in_flight.get(element_id)
             if element is not None and element.calls and element.attempt == attempt:
                 element.usage = element.usage or {}

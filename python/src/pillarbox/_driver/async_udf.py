@@ -124,9 +124,10 @@ def async_udf(
     ``capacity`` rows of a task are in flight at a time, and rows keep their order. With plain
     values it is an ordinary call: ``await score("text")``.
 
-    Spark calls it for each row that reaches the expression, and no others, in all branches of CASE,
-    ``coalesce`` and the like. A call that a query has several times, as in a filter on a column that it shows
-    too, is made once. It needs the jar, see :func:`configure`.
+    Spark calls it once for each row that reaches the expression, in all branches of CASE,
+    ``coalesce`` and the like. A call of outer columns in a correlated subquery, or of both sides in
+    a join's condition, may be made more often. A call that a query has several times, as in a filter
+    on a column that it shows too, is made once. It needs the jar, see :func:`configure`.
 
     Parameters
     ----------

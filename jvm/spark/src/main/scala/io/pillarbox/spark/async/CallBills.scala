@@ -64,12 +64,9 @@ private[pillarbox] object CallBills {
     new CallBills(log.info(_))
   }
 
-  /** The amounts of a task so far, as a report has them: the counts, then those of `units`. */
-  def amounts(metrics: AsyncMetrics): Array[Double] =
-    Counts.map { case (_, of) => of(metrics).toDouble }.toArray ++ metrics.usage.amounts.map(_._2)
-
-  /** The units that were reported so far: those that the operator names, and others. */
-  def units(metrics: AsyncMetrics): Array[String] = metrics.usage.amounts.map(_._1).toArray
+  /** The amounts of a task so far, as a report has them: the counts, then those of `usage`. */
+  def amounts(metrics: AsyncMetrics, usage: Seq[(String, Double)]): Array[Double] =
+    Counts.map { case (_, of) => of(metrics).toDouble }.toArray ++ usage.map(_._2)
 
   private val Counts: Seq[(String, AsyncMetrics => Long)] = Seq(
     "calls" -> (_.calls),

@@ -42,10 +42,12 @@ private[async] final class TaskBill(run: String, spec: AsyncIOSpec, metrics: Asy
   }
 
   private def tell(isDone: Boolean): Unit = {
+    // Of one moment: a unit that is reported meanwhile would shift the others.
+    val usage = metrics.usage.amounts
     DriverMessages.bill(
       Array(run, spec.operatorId, spec.name, spec.operator, source),
-      CallBills.amounts(metrics),
-      CallBills.units(metrics),
+      CallBills.amounts(metrics, usage),
+      usage.map(_._1).toArray,
       isDone
     )
     val latencies = metrics.latencies.take()
