@@ -13,11 +13,11 @@ from contextvars import ContextVar
 
 import pyarrow as pa
 import pytest
-from worker.driver import names_of
 
 import pillarbox as pb
 from pillarbox._arrow.results import ResultEncoder
 from spark_support import eventually
+from worker.driver import names_of
 
 # Functions that are sent travel by value, what they reach through this module by reference.
 STATE: dict[str, object] = {}

@@ -11,9 +11,9 @@ import time
 import pytest
 from pyspark import TaskContext
 from pyspark.sql import types as t
-from worker.driver import name_of
 
 import pillarbox as pb
+from worker.driver import name_of
 
 # Functions that are sent travel by value, what they reach through this module by reference: so
 # latches here are shared with the worker's thread.

@@ -7,9 +7,9 @@ import struct
 from typing import Any, ClassVar
 
 import pytest
-from worker.driver import name_of, names_of
 
 import pillarbox as pb
+from worker.driver import name_of, names_of
 
 ONE = pb.Ticketed(lambda row: f"t{row.x}", lambda ticket: None)
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from ..errors import error
 
-
 _POLL_S = 0.02  # between two looks at whether a thread still runs
 
 
