@@ -57,5 +57,6 @@ def test_a_channel_whose_loop_never_runs_goes_with_its_task() -> None:
         channel.close()
         del channel
         gc.collect()
-        assert gone() is None and len(got) == len(frame)
+        assert gone() is None
+        assert len(got) == len(frame)
     loop.close()
