@@ -162,6 +162,34 @@ class AttemptsSuite extends AnyFunSuite {
     }
   }
 
+  test("a note says which columns leave; more of them are refused unless nothing is stored") {
+    withLedgers { (operator, conf) =>
+      val schema = Map(OperatorNote.Input -> StructType.fromDDL("a int, b int"))
+      def leaving(version: Long, columns: Int*) = noted.copy(
+        form = OperatorNote.AsyncIO,
+        columns = schema,
+        leaving = Seq(OperatorNote.Leaving(version, columns))
+      )
+      def starts(version: Long, isEmpty: Boolean, columns: Int*) =
+        leaving(version, columns: _*).checkAndWrite(operator, conf, version)(_ => isEmpty)
+      starts(0, false, 0, 1)
+      starts(5, false, 0)
+      // The one before has left nothing.
+      starts(5, false, 0, 1)
+      starts(5, false, 0)
+      assert(intercept[IllegalStateException](starts(6, false, 1)).getMessage.contains("CARRY_OVER_MISMATCH"))
+      starts(9, true, 1)
+      starts(9, true, 1)
+      starts(10, false, 1)
+      intercept[IllegalStateException](starts(10, false, 0, 1))
+      // Taken back.
+      starts(8, false, 0)
+      starts(4, false, 0, 1)
+      val found = OperatorNote.find(operator, conf).get
+      assert(found.leaving == leaving(0, 0, 1).leaving && found.since == 0 && found.before.isEmpty)
+    }
+  }
+
   test("a query that was killed while it wrote its note anew goes on, where rename does not replace a file") {
     withLedgers { (operator, local) =>
       local.set("fs.keeping.impl", classOf[KeepingFileSystem].getName)

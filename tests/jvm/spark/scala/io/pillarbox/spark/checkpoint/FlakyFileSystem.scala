@@ -61,6 +61,9 @@ object FlakyFileSystem {
   /** Paths whose operations all fail. */
   @volatile var failing: Path => Boolean = _ => false
 
+  /** Makes what is thrown from a text. */
+  @volatile var error: String => IOException = new IOException(_)
+
   /** Told of each folder that is listed. */
   @volatile var listed: Path => Unit = _ => ()
 
@@ -70,6 +73,6 @@ object FlakyFileSystem {
 
   private def failure(what: String, path: Path): IOException = {
     failures.incrementAndGet()
-    new IOException(s"flaky $what of $path")
+    error(s"flaky $what of $path")
   }
 }

@@ -11,6 +11,7 @@ import io.pillarbox.state.StateException
 import org.apache.commons.io.FileUtils
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{Path, RawLocalFileSystem}
+import org.apache.hadoop.hdfs.BlockMissingException
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Files of state without Spark around them: formats, histories, damage. */
@@ -128,6 +129,23 @@ class StateFilesSuite extends AnyFunSuite {
         assert(partition.read(partition.load(1, "id-1"), 1L).contains(1L))
       } finally {
         FlakyFileSystem.failing = _ => false
+        FileUtils.deleteDirectory(local.toFile)
+      }
+    }
+
+    test(s"format $names: a snapshot that HDFS has lost is passed over") {
+      val local = Files.createTempDirectory("state-files")
+      val partition = new CheckpointPartition(local, names, CheckpointPartition.Heap, scheme = "flaky")
+      try {
+        var open = partition.loader.load(StateVersion.Empty)
+        (1 to 2).foreach(i => open = partition.commit(open, s"id-$i", 1L, i.toLong))
+        partition.snapshot(open)
+        FlakyFileSystem.error = new BlockMissingException("the client", _, 0)
+        FlakyFileSystem.failing = _.getName.endsWith(".snapshot")
+        assert(partition.read(partition.load(2, "id-2"), 1L).contains(2L))
+      } finally {
+        FlakyFileSystem.failing = _ => false
+        FlakyFileSystem.error = new IOException(_)
         FileUtils.deleteDirectory(local.toFile)
       }
     }

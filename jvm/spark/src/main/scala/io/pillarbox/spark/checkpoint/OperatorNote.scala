@@ -43,6 +43,8 @@ import org.apache.spark.sql.types.{DataType, Metadata, StructType}
  *   stored, in other partitions than these
  * @param until
  *   the version with which the query went on without the operator, which had nothing stored then
+ * @param leaving
+ *   which of the input columns of carried calls leave with their values, in order of the versions
  */
 private[pillarbox] final case class OperatorNote(
     form: String,
@@ -55,7 +57,8 @@ private[pillarbox] final case class OperatorNote(
     since: Long = 0,
     before: Option[OperatorNote] = None,
     bases: Option[Seq[Option[String]]] = None,
-    until: Option[Long] = None
+    until: Option[Long] = None,
+    leaving: Seq[OperatorNote.Leaving] = Nil
 ) {
   import OperatorNote._
 
@@ -71,10 +74,13 @@ private[pillarbox] final case class OperatorNote(
   def at(version: Long): OperatorNote =
     before.filter(_ => version < since || (version == since && bases.isDefined)).fold(this)(_.at(version))
 
-  /** True if the query had the operator no more at a version. */
-  def isGone(version: Long): Boolean = until.exists(_ <= version)
+  /** True if a micro-batch ran without the operator before a version. For the note of that version. */
+  def isGone(version: Long): Boolean = until.exists(_ < version)
 
-  /** Notes that the query goes on from a version without the operator, which has nothing stored in it. */
+  /**
+   * Notes that the query goes on from a version without the operator, which has nothing stored in it. For the
+   * note of that version.
+   */
   def writeGone(folder: Path, conf: Configuration, version: Long): Unit =
     write(copy(until = Some(version)), filesIn(folder, conf))
 
@@ -134,25 +140,44 @@ private[pillarbox] final case class OperatorNote(
     // A run that began the same change, and died, has said which files it reads. They stay the ones.
     val begun = latest.bases.filter(_ => latest.since == version)
     val changed = changedPartitions(found) ++ changedColumns(found)
-    if (latest.isGone(version))
+    val more = if (changed.isEmpty) moreThatLeave(found, version) else Nil
+    if (found.isGone(version))
+      copy(callScope = s"${latest.callScope}-$version", since = version, before = Some(found))
+    else if (changed.isEmpty && more.isEmpty && begun.isEmpty)
       copy(
-        callScope = s"${latest.callScope}-$version",
-        since = version,
-        before = Some(latest.copy(until = None))
+        callScope = found.callScope,
+        since = found.since,
+        before = found.before,
+        bases = found.bases,
+        leaving = leavingAfter(found, version)
       )
-    else if (changed.isEmpty && begun.isEmpty)
-      copy(callScope = found.callScope, since = found.since, before = found.before, bases = found.bases)
     else if (basesOf != null && changedColumns(found).isEmpty && !isEmpty(found))
       copy(since = version, before = Some(found), bases = begun.orElse(Some(basesOf(found))))
     else if (!isEmpty(found)) {
       val condition = if (carriesCalls) "CARRY_OVER_MISMATCH" else "CHECKPOINT_MISMATCH"
-      throw mismatch(condition, folder, changed.head)
+      throw mismatch(condition, folder, (changed ++ more).head)
     } else {
       // Elements of a slot that is new may get numbers that others have had.
       val scope = if (partitions == found.partitions) "" else s"-$version"
       val before = if (version == found.since) found.before else Some(found)
       copy(callScope = found.callScope + scope, since = version, before = before)
     }
+  }
+
+  /** Rows whose calls are done are stored without the columns that did not leave then. */
+  private def moreThatLeave(found: OperatorNote, version: Long): Seq[Change] = for {
+    before <- found.leaving.filter(_.from < version).lastOption.toSeq
+    now <- leaving.lastOption.toSeq
+    if !now.columns.forall(before.columns.contains)
+  } yield Change("the used columns", found.namesOf(before), namesOf(now))
+
+  private def namesOf(some: Leaving): String =
+    some.columns.map(columns(Input).names(_)).mkString("[", ", ", "]")
+
+  /** Runs that began at this version or later have left nothing that counts. */
+  private def leavingAfter(found: OperatorNote, version: Long): Seq[Leaving] = {
+    val earlier = found.leaving.filter(_.from < version)
+    if (leaving.map(_.columns) == earlier.lastOption.map(_.columns).toSeq) earlier else earlier ++ leaving
   }
 
   private def changedForGood(found: OperatorNote, most: Int): Seq[Change] =
@@ -208,6 +233,10 @@ private[pillarbox] final case class OperatorNote(
     columns.foreach { case (what, schema) => schemas.set[JsonNode](what, mapper.readTree(schema.json)) }
     before.foreach(note => node.set[JsonNode]("before", note.json))
     until.foreach(node.put("until", _))
+    leaving.foreach { some =>
+      val array = node.withArray("leaving").addObject().put("from", some.from).putArray("columns")
+      some.columns.foreach(array.add(_))
+    }
     bases.foreach { ids =>
       val array = node.putArray("bases")
       ids.foreach(id => array.add(id.orNull))
@@ -236,6 +265,14 @@ private[pillarbox] object OperatorNote {
   /** Spark's setting of the format. */
   private final val FormatVersion = "spark.sql.streaming.stateStore.checkpointFormatVersion"
   private val mapper = new ObjectMapper
+
+  /**
+   * The columns that leave with their values.
+   *
+   * @param from the version that the run went on from which began with them: they hold for the versions behind it
+   * @param columns their places among the input columns
+   */
+  final case class Leaving(from: Long, columns: Seq[Int])
 
   /** @param withIds true if Spark names the attempts that write files: checkpoint format 2 */
   def formatOf(withIds: Boolean): Int = if (withIds) 2 else 1
@@ -298,9 +335,13 @@ private[pillarbox] object OperatorNote {
       node.path("since").asLong,
       Option(node.get("before")).map(parse(_, folder)),
       Option(node.get("bases")).map(_.elements.asScala.map(id => Option(id.textValue)).toSeq),
-      Option(node.get("until")).map(_.asLong)
+      Option(node.get("until")).map(_.asLong),
+      node.path("leaving").elements.asScala.map(parseLeaving).toSeq
     )
   }
+
+  private def parseLeaving(node: JsonNode): Leaving =
+    Leaving(node.path("from").asLong, node.path("columns").elements.asScala.map(_.asInt).toSeq)
 
   private def schema(node: JsonNode): StructType = DataType.fromJson(node.toString).asInstanceOf[StructType]
 

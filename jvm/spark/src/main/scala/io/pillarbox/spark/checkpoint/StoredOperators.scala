@@ -20,7 +20,7 @@ private[pillarbox] final class StoredOperators(
     conf: Configuration
 ) {
   private val notes =
-    StoredOperators.at(state, version, conf).map { case (number, note) => number -> note.at(version) }
+    StoredOperators.at(state, version, conf)
 
   /** The times of the next timers over all keyed functions, from the headers of their newest deltas. */
   def timers: DueTimes = {
@@ -50,9 +50,11 @@ private[pillarbox] object StoredOperators {
       OperatorNote.find(new Path(state, number.toString), conf).map(number -> _)
     }
 
-  /** The same, without those that the query had no more at a version. */
+  /** The same as they were at a version, without those that the query had no more. */
   def at(state: Path, version: Long, conf: Configuration): Seq[(Long, OperatorNote)] =
-    in(state, conf).filterNot(_._2.isGone(version))
+    in(state, conf)
+      .map { case (number, note) => number -> note.at(version) }
+      .filterNot(_._2.isGone(version))
 
   /** The numbers of the operators in a folder of state, or of the partitions in an operator's, in order. */
   def numbersIn(folder: Path, conf: Configuration): Seq[Long] = {

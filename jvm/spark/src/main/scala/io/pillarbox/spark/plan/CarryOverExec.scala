@@ -128,8 +128,8 @@ private[pillarbox] final case class CarryOverExec(
     val info = getStateInfo
     val found = OperatorNote
       .find(folder, conf)
-      .filterNot(_.isGone(info.storeVersion))
       .map(_.at(info.storeVersion))
+      .filterNot(_.isGone(info.storeVersion))
     ledger.kept = columnsToKeep(found, conf)
     val note = OperatorNote(
       OperatorNote.AsyncIO,
@@ -139,7 +139,10 @@ private[pillarbox] final case class CarryOverExec(
       Map(OperatorNote.Input -> keptColumns, OperatorNote.Returns -> results).map { case (what, columns) =>
         what -> OperatorNote.columnsOf(DataTypeUtils.fromAttributes(columns))
       },
-      callScope = CallIdentity.scopeOfQuery(spec, operatorId, MicroBatches.beingPlanned(session))
+      callScope = CallIdentity.scopeOfQuery(spec, operatorId, MicroBatches.beingPlanned(session)),
+      leaving = Seq(
+        OperatorNote.Leaving(info.storeVersion, ledger.kept.indices.filter(at => leaves(ledger.kept(at))))
+      )
     )
     // Spark compares each partition's id with the one that it knows.
     val most = if (hasIds) info.stateStoreCkptIds.fold(Int.MaxValue)(_.length) else Int.MaxValue

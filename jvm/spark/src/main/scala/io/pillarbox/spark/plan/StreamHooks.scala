@@ -51,7 +51,8 @@ private[plan] object StreamHooks extends QueryHooks {
     if (query.nextBatch > 0) {
       val stored = StoredOperators.at(query.state, query.nextBatch, query.hadoopConf).map(_._2)
       stored.find(_.carriesCalls) match {
-        case None => carrying.headOption.foreach(add(query, _))
+        case None if carrying.isEmpty => staysWithout(query)
+        case None => add(query, carrying.head)
         case Some(note) if carrying.size < stored.count(_.carriesCalls) => remove(query, note)
         case _ => ()
       }
@@ -74,9 +75,23 @@ private[plan] object StreamHooks extends QueryHooks {
     val stored = new StoredOperators(query.state, query.nextBatch, query.ids, query.hadoopConf)
     if (CarriedCalls.areIn(stored)) refuse("calls are in flight")
     if (hasOthers(query, carrying = 0)) refuse(HasOthers)
-    only(query).getFileSystem(query.hadoopConf).delete(new Path(only(query), "_metadata"), true)
+    forget(query)
     note.writeGone(only(query), query.hadoopConf, query.nextBatch)
   }
+
+  /** The query was taken back into the time before it got the operator again. */
+  private def staysWithout(query: StartingQuery): Unit = for {
+    latest <- OperatorNote.find(only(query), query.hadoopConf)
+    note = latest.at(query.nextBatch) if latest.carriesCalls && note != latest
+    until <- note.until
+  } {
+    forget(query)
+    note.writeGone(only(query), query.hadoopConf, until)
+  }
+
+  /** Spark refuses to go on without an operator that it has noted. */
+  private def forget(query: StartingQuery): Unit =
+    only(query).getFileSystem(query.hadoopConf).delete(new Path(only(query), "_metadata"), true): Unit
 
   private def hasOthers(query: StartingQuery, carrying: Int): Boolean =
     query.plan.collect { case node if isStateful(node) || isCarrying(node) => node }.size > carrying ||

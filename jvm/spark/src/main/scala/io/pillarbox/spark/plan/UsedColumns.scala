@@ -15,32 +15,39 @@ import org.apache.spark.sql.pillarbox.MicroBatches
  * by their places, since the optimizer may give them other ids.
  */
 private[plan] object UsedColumns {
-  private val Used = TreeNodeTag[Map[String, Set[Int]]]("pillarbox.usedColumns")
+  private val Used = TreeNodeTag[Map[String, Use]]("pillarbox.usedColumns")
+
+  private final case class Use(input: Seq[String], places: Set[Int])
 
   /**
    * Returns their places in the operator's input. On the thread of the query, which is about to plan a
    * micro-batch; elsewhere all.
    */
   def after(node: AsyncIO, session: SparkSession): Set[Int] =
-    MicroBatches
-      .beingPlanned(session)
-      .flatMap(batch => all(batch.plan).get(node.operatorId))
-      .getOrElse(node.child.output.indices.toSet)
+    MicroBatches.beingPlanned(session).fold(everything(node))(batch => in(batch.plan, node))
 
-  private def all(query: LogicalPlan): Map[String, Set[Int]] = query.getTagValue(Used).getOrElse {
+  /** The same in a given query; all where the planned node has other columns than in the query. */
+  def in(query: LogicalPlan, node: AsyncIO): Set[Int] =
+    all(query).get(node.operatorId).filter(_.input == inputOf(node)).fold(everything(node))(_.places)
+
+  private def everything(node: AsyncIO) = node.child.output.indices.toSet
+
+  private def inputOf(node: AsyncIO): Seq[String] = node.child.output.map(_.name)
+
+  private def all(query: LogicalPlan): Map[String, Use] = query.getTagValue(Used).getOrElse {
     val found = find(query)
     query.setTagValue(Used, found)
     found
   }
 
   /** An operator may be in the query twice, and then uses what either of them does. */
-  private def find(query: LogicalPlan): Map[String, Set[Int]] =
+  private def find(query: LogicalPlan): Map[String, Use] =
     query
       .collect { case node: AsyncIO if node.spec.carryOver.isDefined => node }
       .groupBy(_.operatorId)
       .map { case (operator, nodes) =>
         val used = usedAfter(query, operator)
-        operator -> nodes.flatMap(placesIn(used, _)).toSet
+        operator -> Use(inputOf(nodes.head), nodes.flatMap(placesIn(used, _)).toSet)
       }
 
   private def placesIn(used: AttributeSet, node: AsyncIO): Seq[Int] =

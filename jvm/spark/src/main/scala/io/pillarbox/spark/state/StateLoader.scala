@@ -172,8 +172,11 @@ private object StateLoader {
   /** True if a file is gone, or has other content than was written. */
   def isDamage(problem: Exception): Boolean = problem match {
     case _: StateException | _: EOFException | _: UTFDataFormatException | _: ChecksumException => true
-    case _ => false
+    case other => other.getClass.getName == LostBlock
   }
+
+  /** What the client of HDFS throws where no replica of a block is left. Not every cluster has the client. */
+  private final val LostBlock = "org.apache.hadoop.hdfs.BlockMissingException"
 
   /** So many deltas that a snapshot is due: until there is one, files of other partitions are needed. */
   final val Ripe = Int.MaxValue / 2

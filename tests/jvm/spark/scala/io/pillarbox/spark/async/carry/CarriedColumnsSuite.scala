@@ -152,6 +152,75 @@ class CarriedColumnsSuite extends AnyFunSuite with KeyedFixture with Eventually 
     }
   }
 
+  test("rows that wait lack what did not leave, and a query that uses it is refused while there are any") {
+    withQuery { folder =>
+      val memory = source()
+      val all = carried(wide(memory.toDF())) { spec =>
+        spec.putArray("inputs").add("id").add("token"): Unit
+      }
+      running(folder, all.select("city", "x")) { query =>
+        memory.addData(1L)
+        begun(query, 1)
+        Held.answeredBelow = 100
+        memory.addData(2L, 3L)
+        begun(query, 3)
+        memory.addData(4L)
+        begun(query, 4)
+        eventually(assert(files(folder).contains("city-4")))
+      }
+      val more = all.select("city", "token", "x")
+      val refused = causes(intercept[Exception](running(folder, more)(_.processAllAvailable()))).mkString
+      assert(refused.contains("CARRY_OVER_MISMATCH") && refused.contains("the used columns [city]"), refused)
+      running(folder, all.select("city", "x"))(_.processAllAvailable())
+      assert(rows.asScala.toSeq == (1L to 4L).map(id => Row(s"city-$id", id)))
+      rows.clear()
+      memory.addData(5L)
+      running(folder, more)(_.processAllAvailable())
+      assert(rows.asScala.toSeq == Seq(Row("city-5", "token-5", 5L)))
+    }
+  }
+
+  test("the micro-batches of a file source, in whose plans columns have other ids, give all values") {
+    withQuery { folder =>
+      import spark.implicits._
+      Held.answeredBelow = 100
+      val input = folder.resolve("input").toString
+      def more(ids: Long*): Unit =
+        ids.foreach(id => Seq(id).toDF("id").coalesce(1).write.mode("append").json(input))
+      more(1, 2)
+      val stream = spark.readStream.schema("id long").option("maxFilesPerTrigger", 1).json(input)
+      running(folder, carried(wide(stream))()) { query =>
+        query.processAllAvailable()
+        Held.answeredBelow = 0
+        more(3, 4)
+        begun(query, 4)
+      }
+      Held.answeredBelow = 100
+      running(folder, carried(wide(stream))())(_.processAllAvailable())
+      assertAllOf(1 to 4)
+    }
+  }
+
+  test("a column that is cast to its own type has its values") {
+    withQuery { folder =>
+      val memory = source()
+      def query = carried(wide(memory.toDF()).withColumn("id", expr("CAST(id AS LONG)")))()
+      running(folder, query) { query =>
+        memory.addData(1L, 2L)
+        begun(query, 2)
+      }
+      Held.answeredBelow = 100
+      memory.addData(3L)
+      running(folder, query)(_.processAllAvailable())
+      assertAllOf(1 to 3)
+    }
+  }
+
+  private def assertAllOf(ids: Range): Unit =
+    assert(rows.asScala.toSeq.sortBy(_.getLong(0)) == ids.map { id =>
+      Row(id.toLong, s"city-$id", s"secret-$id", s"token-$id", id.toLong)
+    })
+
   private val queries = Seq[(String, DataFrame => DataFrame)](
     "all columns" -> identity,
     "a filter on another column" -> (_.where("city <> 'city-2'").select("id")),

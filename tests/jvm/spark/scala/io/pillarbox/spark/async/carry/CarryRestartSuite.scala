@@ -43,6 +43,9 @@ class CarryRestartSuite extends AnyFunSuite with KeyedFixture with Eventually {
     def lastBatch: Long =
       folder.resolve("checkpoint/commits").toFile.list.flatMap(_.toLongOption).max
 
+    /** True if Spark has noted its stateful operator. */
+    def hasMetadata: Boolean = folder.resolve("checkpoint/state/0/_metadata").toFile.exists
+
     /** The query with another source, whose last micro-batch that counts is the one with the number. */
     def takenBack(batch: Long): Restarted = {
       for {
@@ -237,6 +240,44 @@ class CarryRestartSuite extends AnyFunSuite with KeyedFixture with Eventually {
       assert(query.left ++ back.left == Seq(1, 2, 3, 4, 5))
     }
   }
+
+  for (again <- Seq(true, false))
+    test(s"a query is taken back into the time without carry-over, and goes on with it: $again") {
+      withQuery() { query =>
+        query.drain(plain(query.input), 1)
+        query.drain(without(query.input), 2)
+        val last = query.lastBatch
+        query.drain(without(query.input), 3)
+        query.drain(plain(query.input), 4)
+        val back = query.takenBack(last)
+        Seq(1L, 2L).foreach(back.memory.addData(_))
+        if (!again) Seq(5L, 6L, 7L, 8L, 9L).foreach(id => back.drain(without(back.input), id))
+        back.drain(plain(back.input), 10)
+        back.leaveInFlight(plain(back.input), 11)
+        back.drain(plain(back.input))
+        assert(back.left == (if (again) Seq(10, 11) else 5L to 11L))
+      }
+    }
+
+  for (format <- Seq("1", "2"))
+    test(s"format $format: carry-over that was taken away comes again if no micro-batch was done without") {
+      withQuery(format) { query =>
+        def failing(df: DataFrame): Unit =
+          query.into((_, _) => throw new IllegalStateException("the sink"))(df) { running =>
+            intercept[StreamingQueryException](running.processAllAvailable()): Unit
+          }
+        query.drain(plain(query.input), 1)
+        query.memory.addData(2L)
+        (1 to 2).foreach(_ => failing(without(query.input)))
+        query.drain(plain(query.input), 3)
+        assert(query.hasMetadata)
+        query.leaveInFlight(plain(query.input), 4)
+        query.drain(plain(query.input))
+        query.drain(without(query.input), 5)
+        assert(query.left == (1L to 5L))
+        assert(!query.hasMetadata)
+      }
+    }
 
   test("beside another stateful operator carry-over is neither added nor taken away") {
     withQuery() { query =>
