@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 import pillarbox as pb
@@ -120,27 +120,59 @@ def test_with_batches_and_retries(spark: SparkSession, tmp_path: Path) -> None:
     assert by_key(found) == EXPECTED
 
 
+class Echo(pb.AsyncKeyedProcessFunction):
+    async def process(self, row: Any, ctx: Any) -> Any:
+        return {"x": row.k}
+
+
+async def echo(row: Any) -> int:
+    return int(row.k)
+
+
+def tasks(df: DataFrame) -> int:
+    return df.select(F.spark_partition_id()).distinct().count()
+
+
+def small(spark: SparkSession) -> DataFrame:
+    return spark.range(4000).withColumn("k", F.col("id") % 100)
+
+
+def by_k(df: DataFrame) -> DataFrame:
+    return pb.async_io(df, echo, returns="x long", by="k")
+
+
+def shared(df: DataFrame) -> DataFrame:
+    return pb.async_io(df, echo, returns="x long", inputs="k", share_calls="query")
+
+
+def keyed(df: DataFrame) -> DataFrame:
+    return pb.process_keyed_async(df, Echo(), by="k", returns="x long")
+
+
 def test_small_rows_stay_in_the_partitions_of_their_shuffle(spark: SparkSession) -> None:
-    class Echo(pb.AsyncKeyedProcessFunction):
-        async def process(self, row: Any, ctx: Any) -> Any:
-            return {"x": row.id}
-
-    async def echo(row: Any) -> int:
-        return int(row.k)
-
-    def tasks(df: DataFrame) -> int:
-        return df.select(F.spark_partition_id()).distinct().count()
-
-    small = spark.range(4000).withColumn("k", F.col("id") % 100)
-    returns = "x long"
+    df = small(spark)
     with settings(spark, **{"spark.sql.shuffle.partitions": "8"}):
-        assert tasks(small.groupBy("k").count()) == 1, "Spark coalesces by bytes"
-        assert tasks(pb.async_io(small, echo, returns=returns, by="k")) == 8
-        shared = pb.async_io(small, echo, returns=returns, inputs="k", share_calls="query")
-        assert tasks(shared) == 8
-        keyed = pb.process_keyed_async(small, Echo(), by="k", returns=returns)
-        assert tasks(keyed) == 8
-        assert tasks(pb.async_io(small.repartition(3, "k"), echo, returns=returns, by="k")) == 3
+        assert tasks(df.groupBy("k").count()) == 1, "Spark coalesces by bytes"
+        assert [tasks(calls(df)) for calls in (by_k, shared, keyed)] == [8, 8, 8]
+        assert tasks(by_k(df.repartition(3, "k"))) == 3
+
+
+def test_small_rows_stay_in_the_partitions_of_an_earlier_shuffle(spark: SparkSession) -> None:
+    df = small(spark)
+    counts = df.groupBy("k").count()
+    with settings(spark, **{"spark.sql.shuffle.partitions": "8"}):
+        assert [tasks(calls(counts)) for calls in (by_k, shared, keyed)] == [8, 8, 8]
+        earlier = {
+            "join": df.join(counts.hint("merge"), "k"),
+            "broadcast": counts.join(F.broadcast(counts.withColumnRenamed("count", "c")), "k"),
+            "window": df.withColumn("first", F.min("id").over(Window.partitionBy("k"))),
+            "project": df.repartition("k").select("k", (F.col("id") + 1).alias("next")),
+            "renamed": df.groupBy("id").count().select(F.col("id").alias("k")),
+        }
+        assert {name: tasks(by_k(rows)) for name, rows in earlier.items()} == dict.fromkeys(
+            earlier, 8
+        )
+        assert tasks(by_k(counts.orderBy("count").limit(10))) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,10 @@
 package io.pillarbox.spark.plan
 
 import org.apache.spark.sql.catalyst.expressions.Expression
-import org.apache.spark.sql.catalyst.plans.physical.ClusteredDistribution
+import org.apache.spark.sql.catalyst.plans.physical.{ClusteredDistribution, SinglePartition}
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, ShuffleQueryStageExec}
-import org.apache.spark.sql.execution.{SortExec, SparkPlan}
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.exchange.Exchange
 
 /**
  * The partitions of a shuffle for calls. Each has a task with a capacity of its own, so their number is that of
@@ -16,10 +17,14 @@ private[plan] object ShuffleWidth {
   def kept(keys: Seq[Expression], child: SparkPlan): ClusteredDistribution =
     ClusteredDistribution(keys, requiredNumPartitions = written(child))
 
-  /** The number of partitions that the shuffle right below has written, once it has. */
-  private def written(child: SparkPlan): Option[Int] = child match {
+  /**
+   * The number of partitions that the shuffle has written, once it has, whose partitions `plan` still has. Joins
+   * and others with several children require as many partitions of each.
+   */
+  private def written(plan: SparkPlan): Option[Int] = plan match {
     case AQEShuffleReadExec(stage: ShuffleQueryStageExec, _) => Some(stage.shuffle.numPartitions)
-    case sort: SortExec => written(sort.child)
-    case _ => None
+    case _: Exchange => None
+    case _ if plan.outputPartitioning == SinglePartition => None
+    case _ => plan.children.flatMap(written(_)).headOption
   }
 }
