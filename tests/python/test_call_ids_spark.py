@@ -393,10 +393,11 @@ def test_no_row_has_anothers_id_whatever_changes_between_two_runs(
         import pyarrow as pa
 
         (partition,) = (number for batch in batches for number in batch.column(0).to_pylist())
-        columns = ["number", "note", "tags"]
-        rows = [dict(zip(columns, row)) for row in json.loads(written.read_text())[partition]]
-        types = [pa.int64(), pa.string(), pa.list_(pa.string())]
-        yield pa.RecordBatch.from_pylist(rows, pa.schema(list(zip(columns, types))))
+        types = {"number": pa.int64(), "note": pa.string(), "tags": pa.list_(pa.string())}
+        rows = json.loads(written.read_text())[partition]
+        yield pa.RecordBatch.from_pylist(
+            [dict(zip(types, row, strict=True)) for row in rows], pa.schema(list(types.items()))
+        )
 
     source = spark.range(0, 3, 1, 3).mapInArrow(read, schema)
     for seed in seeds:

@@ -29,8 +29,8 @@ class AttemptedCall(ABC):
     """
 
     __slots__ = ("answer", "attempt", "attempt_started", "attempt_timer", "calls", "deadline",
-                 "done", "draw", "elapsed_ms", "failure", "id", "name", "pauses", "retry_timer", "row",
-                 "scope", "started", "told", "usage")  # fmt: skip
+                 "done", "draw", "elapsed_ms", "failure", "id", "name", "pauses", "retry_timer",
+                 "row", "scope", "started", "told", "usage")  # fmt: skip
 
     def __init__(self, scope: str, element_id: int, row: Any) -> None:
         self.scope = scope

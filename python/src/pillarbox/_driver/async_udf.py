@@ -126,8 +126,8 @@ def async_udf(
 
     Spark calls it once for each row that reaches the expression, in all branches of CASE,
     ``coalesce`` and the like. A call of outer columns in a correlated subquery, or of both sides in
-    a join's condition, may be made more often. A call that a query has several times, as in a filter
-    on a column that it shows too, is made once. It needs the jar, see :func:`configure`.
+    a join's condition, may be made more often. A call that a query has several times, as in a
+    filter on a column that it shows too, is made once. It needs the jar, see :func:`configure`.
 
     Parameters
     ----------

@@ -30,9 +30,10 @@ class Estimate:
     """What the calls of a whole DataFrame will cost, as :func:`estimate` gives it.
 
     ``rows`` is their number, of which ``sample`` were called, and the share ``failed`` of those
-    failed for good. ``calls`` is what the service would see, a list as one, ``usage`` has the sum of each unit that calls have
-    reported, ``duration_s`` is the time in seconds. ``spread`` has ``(low, high)`` for "calls" and
-    each unit: the bounds between which the sum is in 95 of 100 samples.
+    failed for good. ``calls`` is what the service would see, a list as one, ``usage`` has the sum
+    of each unit that calls have reported, ``duration_s`` is the time in seconds. ``spread`` has
+    ``(low, high)`` for "calls" and each unit: the bounds between which the sum is in 95 of 100
+    samples.
     """
 
     rows: int

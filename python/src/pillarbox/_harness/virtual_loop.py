@@ -66,7 +66,7 @@ class _Jumping(selectors.DefaultSelector):
         if ready or (timeout is not None and timeout <= 0):
             return ready
         if is_awaited:
-            # A thread that has woken the loop counts for a moment more, and then nothing would wake it.
+            # A thread that has woken the loop counts for a moment more, and nothing would wake it.
             begun = time.monotonic()
             ready = super().select(_POLL_S if timeout is None else min(timeout, _POLL_S))
             self._loop.pass_time(time.monotonic() - begun)
