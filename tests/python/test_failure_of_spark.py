@@ -157,8 +157,7 @@ def test_the_users_message_stands_once_and_no_line_for_programs(
         assert told.count("To go on without such rows use on_error") == 1
         assert engine == "python" or told.count("Traceback (most recent call last):") == 1
         # Where texts alone come through, they carry the report.
-        in_text = engine == "python" or is_connect(spark)
-        assert told.count("pillarbox-failure ") == in_text
+        assert told.count("pillarbox-failure ") == (engine == "python")
 
 
 def test_the_condition_is_ours_where_spark_lets_it_be(

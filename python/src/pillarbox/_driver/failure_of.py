@@ -11,7 +11,7 @@ from .._base.report import Report, parse, report_of
 from .._base.unknown_options import answers_unknown
 from ..errors import PillarboxError
 from ..errors import error as error_of
-from .door.classic import recent_failure
+from .door import recent_failure
 
 # Spark and py4j write these texts before the message of an error that they pass on. Nothing else is
 # skipped, so that a report counts only where an error's own message begins.
@@ -116,7 +116,7 @@ def _messages_of_java(problem: Any) -> Iterator[str]:
 
 
 def _recent(text: str, at: int) -> Report | None:
-    """Return the report that the JVM keeps for the error whose text begins at ``at``."""
+    """Return the report that the driver keeps for the error whose text begins at ``at``."""
     layout = recent_failure(text[at:]) if _HEAD.match(text, at) else None
     return None if layout is None else parse(layout)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from .door import Door, MicroBatch
@@ -9,7 +10,7 @@ from .door import Door, MicroBatch
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Door", "MicroBatch", "door_of"]
+__all__ = ["Door", "MicroBatch", "door_of", "recent_failure"]
 
 
 def door_of(spark: SparkSession) -> Door:
@@ -21,3 +22,18 @@ def door_of(spark: SparkSession) -> Door:
     from .connect import ConnectDoor
 
     return ConnectDoor(spark)
+
+
+def recent_failure(text: str) -> str | None:
+    """Return the layout of a recent error of the driver, with whose text ``text`` begins.
+
+    The driver is this process's JVM, or the server of the active session. None if there is none.
+    """
+    from . import classic
+
+    found = classic.recent_failure(text)
+    if found is None and "pyspark.sql.connect.session" in sys.modules:
+        from . import connect
+
+        found = connect.recent_failure(text)
+    return found

@@ -145,6 +145,21 @@ class ConnectDoor(Door):
         return self._frame(Operator(kind, spec)).collect()
 
 
+def recent_failure(text: str) -> str | None:
+    """Return the layout of a recent error of the active session's server, with whose text ``text``
+    begins.
+
+    None if there is none.
+    """
+    from pyspark.sql.connect.session import SparkSession
+
+    try:
+        session: Any = SparkSession.getActiveSession()
+        return str(ConnectDoor(session)._rows("failure", {"text": text})[0][0]) or None
+    except Exception:  # there may be no session, no plugin, or no server any more
+        return None
+
+
 def _plan(df: Any) -> Any:
     return df._plan
 

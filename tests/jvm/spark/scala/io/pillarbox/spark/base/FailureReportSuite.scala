@@ -32,6 +32,7 @@ class FailureReportSuite extends AnyFunSuite with LocalSpark {
     cases("failures.json").foreach { golden =>
       val (one, layout) = (report(golden.path("report")), golden.path("layout").asText)
       val read = RecentFailures.textOf(one)
+      if (read.length > 2048) assert(RecentFailures.find(s"${read.take(2045)}...").contains(one))
       assert(layout.length > read.length && RecentFailures.find(s"$read SQLSTATE: 39000").contains(one))
       val line = layout.linesIterator.filter(_.startsWith("pillarbox-failure {\"type\"")).toSeq
       assert(line.size == 1 && read == layout.replaceFirst(s"\n{1,2}\\Q${line.head}\\E", ""))

@@ -41,7 +41,7 @@ private[pillarbox] final case class FailureReport(
   }
 
   /**
-   * The text with a line for programs, which comes second in a long one: for the clients of Spark Connect.
+   * The text with a line for programs, which comes second in a long one: for those who ask for the report.
    * `python/src/pillarbox/_base/report.py` reads it, and `tests/golden/failures.json` has examples.
    */
   def layout: String = {

@@ -5,7 +5,7 @@ import java.util.Optional
 import scala.jdk.OptionConverters._
 
 import io.pillarbox.spark.PythonBridge
-import io.pillarbox.spark.base.{RecentFailures, SpecJson}
+import io.pillarbox.spark.base.SpecJson
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.connect.planner.SparkConnectPlanner
@@ -24,13 +24,7 @@ private[pillarbox] final class PillarboxRelations extends RelationPlugin {
    * @throws java.lang.IllegalArgumentException for a client of another version
    */
   override def transform(relation: Array[Byte], planner: SparkConnectPlanner): Optional[LogicalPlan] =
-    OperatorMessage
-      .parse(relation)
-      .map { message =>
-        RecentFailures.areInTexts = true
-        plan(message, new ConnectAdapter(planner))
-      }
-      .toJava
+    OperatorMessage.parse(relation).map(plan(_, new ConnectAdapter(planner))).toJava
 
   private def plan(message: OperatorMessage, connect: ConnectAdapter): LogicalPlan =
     if (message.kind == "hello") connect.text(PythonBridge.buildVersion, PythonBridge.sparkVersion)
@@ -60,6 +54,9 @@ private[pillarbox] final class PillarboxRelations extends RelationPlugin {
       case "usage" =>
         val query = SpecJson.read[PillarboxRelations.Billed](message.spec).query.orNull
         connect.rows(PythonBridge.usage(message.input.map(connect.dataFrame).orNull, query))
+      case "failure" =>
+        val asked = SpecJson.read[PillarboxRelations.Failed](message.spec)
+        connect.rows(Option(PythonBridge.failureOf(asked.text)).getOrElse(""))
       case look => connect.rows(PythonBridge.lookUp(connect.session, look, message.spec))
     }
   }
@@ -82,6 +79,9 @@ private object PillarboxRelations {
 
   /** A question of `PythonBridge.progress`. */
   private final case class Progress(progress: String, goesOn: Boolean)
+
+  /** A question of `PythonBridge.failureOf`. */
+  private final case class Failed(text: String)
 
   /** A question of `PythonBridge.usage`: about a query, or about the message's input. */
   private final case class Billed(query: Option[String])
