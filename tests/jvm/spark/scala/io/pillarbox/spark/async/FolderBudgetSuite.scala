@@ -54,7 +54,10 @@ class FolderBudgetSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       }
     }
     val budgets = new DriverBudgets(now, writer)
-    assert(budgets.open(account, "op", terms, Some(store)).isEmpty)
+    open()
+
+    /** As another action does. */
+    def open(): Unit = assert(budgets.open(account, "op", terms, Some(store)).isEmpty)
 
     private var number = 0L
     var ceiling = 0.0
@@ -170,6 +173,76 @@ class FolderBudgetSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
         rounds += 1
       }
       assert(other.made == 300)
+    }
+  }
+
+  test("what is granted while something is given back is written before") {
+    withFolder { folder =>
+      var between = () => ()
+      val driver = new Driver(folder, () => 0L, () => between())
+      def isKept = driver.ceiling <= new FolderBudget(folder, new Configuration).read(terms).amounts.head
+      driver.ask(16)
+      driver.writer.run()
+      driver.call()
+      driver.release()
+      between = { () =>
+        between = () => ()
+        driver.ask(16)
+        assert(isKept)
+      }
+      driver.writer.run()
+      assert(driver.ceiling > driver.made && isKept)
+    }
+  }
+
+  Seq("another action" -> true, "a minute" -> false).foreach { case (after, isOpened) =>
+    test(s"a budget that was spent is looked at again after $after, since others give back") {
+      withFolder { folder =>
+        var now = 0L
+        val (one, other) = (new Driver(folder, () => now), new Driver(folder, () => now))
+        def spendAll(): Unit = {
+          other.over = -1
+          var rounds = 0
+          while (other.over < 0 && rounds < 1000) {
+            now += TimeUnit.SECONDS.toNanos(1)
+            other.ask(16)
+            other.writer.run()
+            other.call()
+            rounds += 1
+          }
+        }
+        one.ask(16)
+        one.writer.run()
+        spendAll()
+        assert(other.made < 300)
+        one.release()
+        one.writer.run()
+        if (isOpened) other.open() else now += TimeUnit.MINUTES.toNanos(1)
+        spendAll()
+        assert(other.made == 300)
+      }
+    }
+  }
+
+  test("drivers that claim the last of it at once give back, and one of them uses it") {
+    withFolder { folder =>
+      var now = 0L
+      var between = () => ()
+      new FolderBudget(folder, new Configuration).write(terms, terms.nothing.copy(amounts = Vector(299.0)))
+      val one = new Driver(folder, () => now, () => between())
+      val other = new Driver(folder, () => now)
+      between = () => other.writer.run()
+      var rounds = 0
+      while ((one.over < 0 || other.over < 0) && rounds < 1000) {
+        now += TimeUnit.SECONDS.toNanos(1)
+        Seq(one, other).filter(_.over < 0).foreach(_.ask(16))
+        one.writer.run()
+        between = () => ()
+        other.writer.run()
+        Seq(one, other).foreach(_.call())
+        rounds += 1
+      }
+      assert(one.made + other.made == 1)
     }
   }
 }

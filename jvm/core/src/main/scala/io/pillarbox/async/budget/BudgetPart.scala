@@ -170,9 +170,10 @@ private[pillarbox] final class BudgetPart(
       woken
     }
 
-  /** Gives back what is not needed, at once. The part may be used again. */
+  /** Gives back what is not needed, at once. The part may be used again, and then asks anew if anything is left. */
   def release(): Unit = deliver(synchronized {
     isReleased = true
+    if (!terms.hasFailed(all)) exceeded = null
     if (isTicking) nextReport() else null
   })
 

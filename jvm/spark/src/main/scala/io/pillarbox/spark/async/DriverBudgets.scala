@@ -59,7 +59,7 @@ private[pillarbox] final class DriverBudgets(nanoTime: () => Long, writer: Execu
   private val accounts = mutable.LinkedHashMap.empty[String, Open]
 
   /**
-   * Opens an account, if it is not open. May block.
+   * Opens an account. If it is open it learns what other drivers have by now. May block.
    *
    * @param operator the operator as messages name it
    * @return None, or another operator that has named the budget with other terms
@@ -70,8 +70,9 @@ private[pillarbox] final class DriverBudgets(nanoTime: () => Long, writer: Execu
       terms: BudgetTerms,
       store: Option[BudgetStore]
   ): Option[String] = {
-    val isNew = synchronized(!accounts.contains(account.key))
-    val stored = if (isNew) store.map(_.read(terms)) else None
+    val known = synchronized(accounts.get(account.key))
+    known.flatMap(_.shared).foreach(_.look())
+    val stored = if (known.isEmpty) store.map(_.read(terms)) else None
     synchronized {
       val named = ledgers.getOrElseUpdate(account.budget, new Named(operator, new BudgetLedger(terms)))
       val isOther = named.ledger.terms != terms
@@ -111,7 +112,7 @@ private[pillarbox] final class DriverBudgets(nanoTime: () => Long, writer: Execu
         if (grant == null || open.isEnding) grant
         else if (open.shared.exists(_.looksAgain(grant))) {
           // The process asks again when it has no answer for a while.
-          writer.execute(() => quietly(open)(open.shared.foreach(_.look())): Unit)
+          writer.execute(() => quietly(open)(open.shared.foreach(_.lookAgain())): Unit)
           Later
         } else if (open.isWritten) {
           if (open.shared.exists(_.givesBack)) writer.execute(() => giveBack(open))
@@ -135,24 +136,28 @@ private[pillarbox] final class DriverBudgets(nanoTime: () => Long, writer: Execu
   }
 
   private def write(open: Open, ahead: Boolean): Unit = {
-    val (content, waiting) = synchronized {
-      val spent = open.ledger.charged(open.account.id)
+    val waiting = synchronized {
       val waiting = open.waiting.toSeq
       open.waiting.clear()
-      (if (ahead) withRoom(open.ledger.terms, spent) else spent, waiting)
+      waiting
     }
     val isNeeded = !ahead || (waiting.nonEmpty && !open.isEnding)
     if (isNeeded) {
       var fits = true
       val isDone = quietly(open)(open.shared match {
         case Some(shared) => fits = shared.write(room = ahead)
-        case None =>
-          open.store.foreach(_.write(open.ledger.terms, content))
-          synchronized { open.written = content.amounts }
+        case None => writeAlone(open, ahead)
       })
       // The others ask again, and hear what is left by then.
       waiting.filter(fits || !_.isMore).foreach(_.answer(!isDone))
     }
+  }
+
+  private def writeAlone(open: Open, ahead: Boolean): Unit = {
+    val spent = synchronized(open.ledger.charged(open.account.id))
+    val content = if (ahead) withRoom(open.ledger.terms, spent) else spent
+    open.store.foreach(_.write(open.ledger.terms, content))
+    synchronized { open.written = content.amounts }
   }
 
   private def giveBack(open: Open): Unit = {

@@ -6,7 +6,7 @@ import java.util.UUID
 import scala.collection.mutable
 
 import io.pillarbox.async.budget.{BudgetSpent, BudgetTerms}
-import io.pillarbox.spark.checkpoint.StateFiles
+import io.pillarbox.spark.checkpoint.{InParallel, StateFiles}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
@@ -51,16 +51,19 @@ private[pillarbox] final class FolderBudget(folder: Path, conf: Configuration) e
         newest(name) = math.max(newest.getOrElse(name, 0L), number.toLong)
       case _ => ()
     }
-    known.keys.forall(newest.contains) && newest.forall { case (name, number) =>
-      known.get(name).exists(_._1 >= number) || isRead(name, number, terms)
+    known.keys.forall(newest.contains) && {
+      val unread = newest.toSeq.filterNot { case (name, number) => known.get(name).exists(_._1 >= number) }
+      val found = InParallel(unread.map { case (name, number) => () => readFile(name, number, terms) })
+      unread.zip(found).foreach { case ((name, number), says) =>
+        says.foreach(spent => known(name) = number -> spent)
+      }
+      found.forall(_.isDefined)
     }
   }
 
-  private def isRead(name: String, number: Long, terms: BudgetTerms): Boolean =
-    try {
-      known(name) = number -> CheckpointBudget.read(files, s"$name.$number.json", terms)
-      true
-    } catch { case _: FileNotFoundException => false }
+  private def readFile(name: String, number: Long, terms: BudgetTerms): Option[BudgetSpent] =
+    try Some(CheckpointBudget.read(files, s"$name.$number.json", terms))
+    catch { case _: FileNotFoundException => None }
 
   /** @param spent the amounts of this driver alone */
   override def write(terms: BudgetTerms, spent: BudgetSpent): Unit = own.write(terms, spent)

@@ -6,8 +6,8 @@ import io.pillarbox.async.budget.{BudgetGrant, BudgetLedger, BudgetSpent}
 
 /**
  * The account of a budget that other drivers spend, too. What is granted was written before, and was found to be
- * within the budget with what others have written. The methods that read and write run one after the other; the
- * others under `lock`.
+ * within the budget with what others have written. The methods that read and write are not called under `lock`,
+ * the others are.
  */
 private[async] final class SharedAccount(
     id: String,
@@ -31,12 +31,16 @@ private[async] final class SharedAccount(
   private def isWithin(amounts: Seq[Double], most: Seq[Double]) =
     amounts.zip(most).forall { case (amount, bound) => amount <= bound }
 
-  /** True if the answer that nothing is left is to wait for a look: others give back what they don't use. */
+  /**
+   * True if the answer that nothing is left is to wait for a look: others give back what they don't use. Then all
+   * processes hear for a while that it is spent.
+   */
   def looksAgain(grant: BudgetGrant): Boolean = {
+    val now = nanoTime()
     val seemsSpent = terms.most.indices.contains(grant.over) && othersHave(grant.over)
-    if (ledger.hasGranted || !seemsSpent) spentSince = None
-    else if (spentSince.isEmpty) spentSince = Some(nanoTime())
-    spentSince.exists(nanoTime() - _ < LookNanos)
+    if (ledger.hasGranted) spentSince = None
+    else if (seemsSpent) spentSince = spentSince.filter(now - _ < SpentNanos).orElse(Some(now))
+    seemsSpent && spentSince.exists(now - _ < LookNanos)
   }
 
   private def othersHave(at: Int) = ledger.before(id).amounts(at) > 0
@@ -50,8 +54,13 @@ private[async] final class SharedAccount(
     isTooMuch || isIdle || units.exists(isFarBelow)
   }
 
+  /** Gives back what is not used, for another driver may wait for it, and learns what others have. */
+  def lookAgain(): Unit =
+    if (lock.synchronized(own.amounts != written)) write(room = false): Unit
+    else look()
+
   /** Learns what others have. */
-  def look(): Unit = {
+  def look(): Unit = synchronized {
     val others = store.read(terms)
     lock.synchronized(ledger.learn(id, others))
   }
@@ -61,9 +70,14 @@ private[async] final class SharedAccount(
    *
    * @return false if others have had what was to be granted
    */
-  def write(room: Boolean): Boolean = {
-    val has = lock.synchronized(own)
-    val claim = if (room) DriverBudgets.withRoom(terms, has) else has
+  def write(room: Boolean): Boolean = synchronized {
+    val (has, claim) = lock.synchronized {
+      val has = own
+      val claim = if (room) DriverBudgets.withRoom(terms, has) else has
+      // What is granted above a lower claim meanwhile waits for a write of its own.
+      written = units.map(at => math.min(written(at), claim.amounts(at)))
+      (has, claim)
+    }
     store.write(terms, claim)
     look()
     val most = lock.synchronized {
@@ -86,5 +100,8 @@ private object SharedAccount {
 
   /** Another driver gives back within that time what it does not use. */
   private val LookNanos = TimeUnit.SECONDS.toNanos(5)
+
+  /** The time from one such look to the next. */
+  private val SpentNanos = TimeUnit.MINUTES.toNanos(1)
   private final val MostRooms = 3
 }
