@@ -6,7 +6,7 @@ import asyncio
 import math
 import time
 from datetime import datetime, timedelta, timezone
-from email.utils import format_datetime
+from email.utils import format_datetime, formatdate
 from random import Random
 
 import pytest
@@ -51,7 +51,7 @@ def test_headers_say_what_is_left_and_until_when(headers, expected):
 def test_times_are_those_until_a_reset():
     at = datetime.now(timezone.utc) + timedelta(seconds=30)
     for reset in (at.isoformat().replace("+00:00", "Z"), format_datetime(at, usegmt=True),
-                  str(time.time() + 30), "30"):  # fmt: skip
+                  str(time.time() + 30), str(int(1000 * (time.time() + 30))), "30"):  # fmt: skip
         headers = {
             "anthropic-ratelimit-input-tokens-remaining": "8",
             "anthropic-ratelimit-input-tokens-reset": reset,
@@ -67,11 +67,58 @@ def test_limit_from_is_for_the_current_call_and_takes_headers():
     with pytest.raises(pb.NoCurrentCall, match="limit_from"):
         pb.limit_from({})
     for odd in (5, None, "text", [1]):
-        with pb.testing.call(), pytest.warns(UserWarning, match="headers must be headers"):
+        with pb.testing.call(), pytest.warns(UserWarning, match="must be headers by name"):
             pb.limit_from(odd)
     with pb.testing.call():
         pb.limit_from({"Retry-After": "3"})
         pb.limit_from([("Retry-After", "3")])
+
+
+class _Broken(dict):
+    def items(self):
+        raise RuntimeError("closed")
+
+
+@pytest.mark.parametrize("odd", [_Broken(), {"ratelimit": 5}, [("a", "b", "c")]])
+def test_headers_that_cannot_be_read_fail_no_call(odd):
+    async def call(row):
+        pb.limit_from(odd)
+        pb.limit_from({"ratelimit": "r=" + "9" * 400, "ratelimit-reset": "9" * 400})
+        return row.x
+
+    options = {"schema": "x long", "returns": "y long", "limit": pb.Limit(per_second=9)}
+    assert [row.y for row in AsyncHarness(call, **options).run([(1,), (2,)])] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("reset", "second"),
+    [
+        (lambda now: str(now + 5), 5), (lambda now: str(int(1000 * (now + 5))), 5),
+        (lambda now: formatdate(now + 5, usegmt=True), 5),
+        (lambda _: "1d", 86_400), (lambda _: "86401", 60), (lambda _: "2d", 60),
+        (lambda now: str(int(1e6 * now)), 60), (lambda _: "1e300", 60),
+        (lambda _: "9" * 400 + "h", 60), (lambda _: "2999-01-01T00:00:00Z", 60),
+        (lambda _: "Tue, 01 Jan 2999 00:00:00 GMT", 60),
+    ],
+)  # fmt: skip
+def test_a_reset_in_more_than_a_day_counts_as_none(reset, second):
+    begun = []
+    headers = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": reset(time.time())}
+
+    async def call(row):
+        begun.append(asyncio.get_running_loop().time())
+        pb.limit_from(headers)
+        return row.x
+
+    limit = pb.Limit(per_minute=60)
+    options = {"schema": "x long", "returns": "y long", "limit": limit}
+    AsyncHarness(call, **options).run([(1,), (2,)])
+    assert begun == pytest.approx([0, second], abs=1.5)
+
+
+def test_a_reset_in_more_than_a_day_is_told():
+    with pb.testing.call(), pytest.warns(UserWarning, match="a reset within a day, but .* 90000 s"):
+        pb.limit_from({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "90000"})
 
 
 def test_retry_after_for_all_travels():

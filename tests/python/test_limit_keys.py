@@ -90,6 +90,25 @@ def test_a_pause_is_of_the_rows_own_value():
     assert max(at for tenant, at in begun if tenant == "b") == 1.5
 
 
+@pytest.mark.parametrize(
+    "own",
+    [pb.Limit(concurrency=2, key="tenant"), pb.Limit(per_minute=1000, unit="tokens", key="tenant")],
+)
+def test_a_word_on_calls_is_of_the_common_rate_where_no_limit_of_the_value_hears_it(own):
+    begun = []
+
+    async def call(row):
+        begun.append(asyncio.get_running_loop().time())
+        if row.n == 2:
+            pb.limit_from({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "5"})
+        return row.n
+
+    rows = [(str(n % 2), n) for n in range(6)]
+    options = {"schema": "tenant string, n long", "returns": "m long", "usage": "tokens"}
+    AsyncHarness(call, **options, limit=[own, pb.Limit(per_second=20)]).run(rows)
+    assert begun == pytest.approx([0, 0.05, 0.1, 5.1, 5.15, 5.2])
+
+
 def test_values_of_a_key_are_equal_as_in_spark():
     begun = []
 

@@ -110,8 +110,10 @@ class Lanes(Generic[E]):
             limit.pause(self._now() + delay_s)
 
     def told(self, values: Values, left: float, reset_s: float) -> None:
-        """Go by what the service says is left of calls with these values; without keys of all."""
-        for limit in self._limits_of(values) or [self._common]:
+        """Go by what the service says is left of calls with these values; of all, where none of
+        the values' limits hears it."""
+        own = [limit for limit in self._limits_of(values) if limit.hears]
+        for limit in own or [self._common]:
             limit.told(left, reset_s, self._now())
 
     def serve(self) -> None:

@@ -12,14 +12,14 @@ import math
 import re
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
-from .._base.checks import invalid
 from .._base.failures import message_of
-from ..errors import InvalidOption, error
+from ..errors import InvalidOption, error, shown
 from ..retry import seconds_of
-from .calls import CURRENT, OF_CALLS, PAUSE, Told
+from .calls import CURRENT, OF_CALLS, PAUSE, RunningCall, Told
 
 _NAME = re.compile(
     r"(?:x-ratelimit|anthropic-ratelimit|ratelimit)-(?:(?P<what>remaining|reset)(?:-(?P<of>[a-z-]+))?"
@@ -28,7 +28,9 @@ _NAME = re.compile(
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s|d)")
 _PART_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _DRAFT = re.compile(r"\b(r|t|remaining|reset)=(\d+)")
-_EPOCH_S = 1_000_000_000  # a number as large as this is a time, not a delay
+# Numbers as large as these are a time, not a delay.
+_EPOCH_S, _EPOCH_MS = 1_000_000_000, 100_000_000_000
+_MOST_RESET_S = 86_400
 
 
 def limit_from(headers: Mapping[str, str] | Iterable[tuple[str, str]]) -> None:
@@ -43,23 +45,29 @@ def limit_from(headers: Mapping[str, str] | Iterable[tuple[str, str]]) -> None:
     has no meaning is left out. All that share the limit hear of it.
 
     May be called in any coroutine or thread of the call, before it ends. Raises
-    :class:`NoCurrentCall` outside a call. What is no headers fails no call: a warning of the driver
-    says so once.
+    :class:`NoCurrentCall` outside a call. What is no headers, and a reset in more than a day, which
+    counts as none, fail no call: a warning of the driver says so once.
     """
     running = CURRENT.get(None)
     if running is None:
         raise error("NO_CALL", function="limit_from")
-    pairs: Any = headers.items() if hasattr(headers, "items") else headers
     try:
+        pairs: Any = headers.items() if hasattr(headers, "items") else headers
         found = {str(name).lower(): str(value) for name, value in pairs}
-    except (TypeError, ValueError):
+    except Exception:  # they are code of others, and fail no call
         found = {}
-        expected = "headers by name, such as answer.headers"
-        problem = invalid("headers", expected, headers, "pb.limit_from(answer.headers)")
-        running.note("INVALID_OPTION headers", message_of(problem))
-    if running.site.told is not None:
-        for told in told_by(found, running.site.units):
+        _note(running, "headers by name, such as answer.headers", shown(headers))
+    for told in told_by(found, running.site.units):
+        if told.unit != PAUSE and _MOST_RESET_S < told.reset_s < math.inf:
+            _note(running, "a reset within a day", f"one in {told.reset_s:.10g} s")
+            told = replace(told, reset_s=math.inf)
+        if running.site.told is not None:
             running.site.told(running, told)
+
+
+def _note(running: RunningCall, expected: str, value: str) -> None:
+    problem = error("INVALID_LIMIT_HEADERS", expected=expected, value=value)
+    running.note(f"INVALID_LIMIT_HEADERS {expected}", message_of(problem))
 
 
 def told_by(headers: Mapping[str, str], units: Iterable[str]) -> list[Told]:
@@ -75,7 +83,9 @@ def told_by(headers: Mapping[str, str], units: Iterable[str]) -> list[Told]:
             if value is not None:
                 (left if what == "remaining" else reset)[of] = value
     for what, number in _DRAFT.findall(headers.get("ratelimit", "")):
-        (left if what in ("r", "remaining") else reset).setdefault("requests", float(number))
+        value = _amount(number)
+        if value is not None:
+            (left if what in ("r", "remaining") else reset).setdefault("requests", value)
     places = {unit.replace("_", "-"): place for place, unit in enumerate(units)}
     places["requests"] = OF_CALLS
     told = [
@@ -108,7 +118,8 @@ def _delay_s(text: str) -> float | None:
     text = text.strip()
     number = _amount(text)
     if number is not None:
-        return number if number < _EPOCH_S else max(number - time.time(), 0.0)
+        at_s = number / 1000 if number >= _EPOCH_MS else number
+        return number if number < _EPOCH_S else max(at_s - time.time(), 0.0)
     parts = _PART.findall(text)
     if parts and "".join(map("".join, parts)) == text:
         return float(sum(float(value) * _PART_S[unit] for value, unit in parts))

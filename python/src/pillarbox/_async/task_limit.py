@@ -40,12 +40,17 @@ class TaskLimit:
         """Return True if a new limit would let as much begin."""
         return self.wait_s(now_s) == 0 and not self._left
 
+    @property
+    def hears(self) -> bool:
+        """True if it goes by what the service says is left: it has a rate."""
+        return self._window_s > 0
+
     def told(self, left: float, reset_s: float, now_s: float) -> None:
         """Let at most ``left`` calls begin until ``reset_s`` have passed, as the service says.
 
         Without a time it is that of the limit's own rates; a limit without a rate counts no starts.
         """
-        if self._window_s:
+        if self.hears:
             until_s = now_s + (self._window_s if math.isinf(reset_s) else reset_s)
             last = self._begun + int(left)
             self._left = [one for one in self._left if one[0] < last or one[1] > until_s]
