@@ -9,6 +9,7 @@ import io.pillarbox.api.RetryAfter
 import io.pillarbox.async.AsyncHarness._
 import io.pillarbox.async.gate._
 import io.pillarbox.async.journal.CallKey
+import io.pillarbox.async.lease.{LeaseTerms, LeasedGate}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Limits that each value of a key has by itself: here the first letter. */
@@ -243,6 +244,24 @@ class ValueLimitsSuite extends AnyFunSuite {
     h.advanceTo(1001)
     assert(started(h).drop(4).sorted == Seq("a1", "a2"))
   }
+
+  for (isLent <- Seq(false, true))
+    test(s"a word on calls is of the common rate where the value's limit can't hear it, lent: $isLent") {
+      val clock = new SimulatedClock
+      val terms = LeaseTerms(calls = 2)
+      val leased = new LeasedGate(terms, Overload.Default, clock, (_, _) => ())
+      val own = if (isLent) leased else new ConcurrencyGate(2)
+      val ofTokens = new RateGate(1000.0, Second, 1000.0, clock)
+      val common = new RateGate(20.0, Second, 1.0, clock)
+      val gate = CallGate.ofUnits(
+        Seq(own -> CallGate.Calls, ofTokens -> 0, common -> CallGate.Calls),
+        Set[CallGate](own, ofTokens)
+      )
+      gate.told(CallGate.Calls, Told(remaining = 0, resetNanos = 5 * Second))
+      assert(common.isBound)
+      assert(!ofTokens.isBound)
+      assert(!gate.mayBegin)
+    }
 
   test("closing gives back the permits of all values, and those on their way") {
     val made = mutable.Map.empty[String, ConcurrencyGate]

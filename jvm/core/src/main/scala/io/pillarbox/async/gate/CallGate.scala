@@ -39,7 +39,10 @@ private[pillarbox] trait CallGate extends Permit {
   /** Gives the permit of a claim back whose attempt did not begin. */
   private[async] def giveBack(@unused claim: Claim): Unit = release()
 
-  /** Takes note of what the service says of this limit. */
+  /** True if it goes by what the service says of its limit. */
+  private[async] def hears: Boolean = false
+
+  /** Takes note of what the service says of this limit, if it `hears`. */
   private[async] def hear(@unused said: Told): Unit = ()
 
   override def told(unit: Int, said: Told): Unit = if (unit == CallGate.Calls) hear(said)
@@ -98,7 +101,7 @@ private[pillarbox] object CallGate {
    * Applies several limits.
    *
    * @param gates each with the number of its unit, in which the amounts are reported; `Calls` for calls
-   * @param ofValue those that hold for one value of a key; what the service says is of these, if there are any
+   * @param ofValue those that hold for one value of a key; what the service says is of these, if any hears it
    */
   def ofUnits(gates: Seq[(CallGate, Int)], ofValue: CallGate => Boolean = _ => false): CallGate =
     gates.filterNot(_._1 eq Unlimited) match {

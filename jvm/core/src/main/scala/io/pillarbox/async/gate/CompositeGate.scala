@@ -9,7 +9,7 @@ import java.util.concurrent.ConcurrentHashMap
  *
  * @param units the number of each gate's unit
  * @param ofValue true for those that hold for one value of a key. A pause is of these alone, if there are any,
- *   and what the service says of a unit of those of the unit
+ *   and what the service says of a unit of those of the unit that hear it
  */
 private[async] final class CompositeGate(
     gates: Array[CallGate],
@@ -36,7 +36,8 @@ private[async] final class CompositeGate(
 
   override def observe(startNanos: Long, error: Throwable): Unit = gates.foreach(_.observe(startNanos, error))
 
-  override def told(unit: Int, said: Told): Unit = ownOf(units(_) == unit).foreach(gates(_).hear(said))
+  override def told(unit: Int, said: Told): Unit =
+    ownOf(i => units(i) == unit && gates(i).hears).foreach(gates(_).hear(said))
 
   override def pause(nanos: Long): Unit = ownOf(_ => true).foreach(gates(_).pause(nanos))
 

@@ -84,6 +84,8 @@ private[pillarbox] final class RateGate(
     told.charge(-amount, claim.heard)
   }
 
+  override private[async] def hears: Boolean = true
+
   override private[async] def hear(said: Told): Unit =
     synchronized(told.hear(said, clock.nanoTime))
 

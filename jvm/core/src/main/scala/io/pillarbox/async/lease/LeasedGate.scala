@@ -75,6 +75,8 @@ private[pillarbox] final class LeasedGate(
     release()
   }
 
+  override private[async] def hears: Boolean = pool != null
+
   override private[async] def hear(said: Told): Unit =
     if (pool != null) synchronized(pool.hear(said, clock.nanoTime))
 
