@@ -29,9 +29,11 @@ def recent_failure(text: str) -> str | None:
 
     The driver is this process's JVM, or the server of the active session. None if there is none.
     """
-    from . import classic
+    found = None
+    if "py4j" in sys.modules:  # a client of Spark Connect may have none
+        from . import classic
 
-    found = classic.recent_failure(text)
+        found = classic.recent_failure(text)
     if found is None and "pyspark.sql.connect.session" in sys.modules:
         from . import connect
 
