@@ -406,3 +406,11 @@ def test_a_deadline_that_comes_in_a_pause_names_the_attempt_that_the_pause_ended
     (row,) = harness.run(ROWS[:1])
     assert (row.error.kind, row.error.attempts) == ("TIMEOUT", 1)
     assert "since the first attempt, in attempt 1. Raise" in row.error.message
+
+
+def test_a_call_may_wait_for_years():
+    async def call(row):
+        await asyncio.sleep(40_000_000)
+        return row.x
+
+    assert [row.y for row in AsyncHarness(call, **X, timeout=None).run(ROWS)] == [1, 2, 3]

@@ -26,6 +26,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._in_executors = 0
         self.runs_threads: Callable[[], bool] = lambda: False
         super().__init__(_Jumping(self))
+        # asyncio's nanosecond is lost in a clock of a hundred days, and a timer would never be due.
+        self._clock_resolution = 1e-6
 
     def time(self) -> float:
         """Return the seconds since the loop was made."""

@@ -320,6 +320,11 @@ class CallJournalSuite extends AnyFunSuite with LocalSpark with Eventually {
     )
     assert(names.distinct.size == names.size)
     assert(nameOf("s", 0)(0, 1, 1, 0.0, null) == nameOf("s", 0)(0, 1, 2, 1.0, map(1)))
+    val zero = new GenericInternalRow(Array[Any](0))
+    val asSeen = Seq("a int", "b int", "a date").map { columns =>
+      CallKeys.byPlace("s", StructType.fromDDL(columns), Seq(0))(zero, 0)
+    }
+    assert(asSeen.distinct.size == asSeen.size)
   }
 
   test("zeros and NaNs are one key, also inside of others; a row's own form does not matter") {

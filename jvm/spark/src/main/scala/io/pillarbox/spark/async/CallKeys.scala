@@ -19,7 +19,7 @@ import org.apache.spark.unsafe.Platform
  * {{{
  * name   = the first 16 bytes of SHA-256(SHA-256(head) row values)
  * head   = text("pillarbox call 1") text(name) text(version) { text(column) text(type) }, by what is asked, or
- *          text("pillarbox place 1") text(scope), by the place
+ *          text("pillarbox place 1") text(scope) { text(column) text(type) }, by the place
  * text   = its bytes in UTF-8, behind their number in decimal digits and ":"; empty where there is no version
  * row    = the number of the row in its scope, 8 bytes, by the place; else nothing
  * values = the columns as a row in Spark's binary form, UnsafeRow
@@ -62,7 +62,8 @@ private[async] object CallKeys {
    */
   def byPlace(scope: String, childSchema: StructType, inputs: Seq[Int]): CallKeys = {
     val seen = inputs.map(ordinal => BoundReference(ordinal, childSchema(ordinal).dataType, nullable = true))
-    new CallKeys(text("pillarbox place 1") + text(scope), seen, byPlace = true)
+    val head = Seq("pillarbox place 1", scope) ++ described(inputs.map(childSchema.fields(_)))
+    new CallKeys(head.map(text).mkString, seen, byPlace = true)
   }
 
   /** A copy: a projection has one buffer for all rows. */
@@ -75,9 +76,11 @@ private[async] object CallKeys {
   private final val Format = "pillarbox call 1"
 
   private def head(spec: AsyncIOSpec, columns: Seq[StructField]): String = {
-    val ofColumns = columns.flatMap(column => Seq(column.name, typeName(column.dataType)))
-    (Seq(Format, spec.name, spec.journalVersion.getOrElse("")) ++ ofColumns).map(text).mkString
+    (Seq(Format, spec.name, spec.journalVersion.getOrElse("")) ++ described(columns)).map(text).mkString
   }
+
+  private def described(columns: Seq[StructField]): Seq[String] =
+    columns.flatMap(column => Seq(column.name, typeName(column.dataType)))
 
   private def text(part: String): String = s"${part.getBytes(UTF_8).length}:$part"
 
