@@ -167,7 +167,6 @@ def test_small_rows_stay_in_the_partitions_of_an_earlier_shuffle(spark: SparkSes
             "broadcast": counts.join(F.broadcast(counts.withColumnRenamed("count", "c")), "k"),
             "window": df.withColumn("first", F.min("id").over(Window.partitionBy("k"))),
             "project": df.repartition("k").select("k", (F.col("id") + 1).alias("next")),
-            "renamed": df.groupBy("id").count().select(F.col("id").alias("k")),
         }
         assert {name: tasks(by_k(rows)) for name, rows in earlier.items()} == dict.fromkeys(
             earlier, 8

@@ -204,12 +204,13 @@ def test_calls_are_what_the_service_sees_and_rows_beside_them(
         return [row.id for row in rows]
 
     asked = {"returns": "n long", "name": "asking", "call_column": "call", "batch_size": 30}
-    df = spark.range(0, 100, 1, 1).transform(pb.async_io, ask, **asked).cache()
+    halves = spark.range(0, 100, 1, 1).withColumn("half", F.col("id") < 50)
+    df = halves.transform(pb.async_io, ask, **asked).cache()
     assert df.count() == 100
     found = bill(df)
     assert (found["calls"], found["rows"]) == (len(log.events("start")), 100)
     assert 4 <= found["calls"] <= 10
-    (by,) = pb.usage(df.withColumn("half", F.col("id") < 50), by="half").where("half").collect()
+    (by,) = pb.usage(df, by="half").where("half").collect()
     assert (by.calls, by.retries, by.rows, by.usage) == (None, None, 50, {"usd": 25.0})
 
 

@@ -79,6 +79,7 @@ class _Broken(dict):
         raise RuntimeError("closed")
 
 
+@pytest.mark.filterwarnings("ignore:.*INVALID_LIMIT_HEADERS")
 @pytest.mark.parametrize("odd", [_Broken(), {"ratelimit": 5}, [("a", "b", "c")]])
 def test_headers_that_cannot_be_read_fail_no_call(odd):
     async def call(row):
@@ -90,6 +91,7 @@ def test_headers_that_cannot_be_read_fail_no_call(odd):
     assert [row.y for row in AsyncHarness(call, **options).run([(1,), (2,)])] == [1, 2]
 
 
+@pytest.mark.filterwarnings("ignore:.*INVALID_LIMIT_HEADERS")
 @pytest.mark.parametrize(
     ("reset", "second"),
     [

@@ -177,9 +177,8 @@ class OnSpark:
                 there[name] = row.value if name == "value" else [*there.get(name, []), row.value]
         timers = pb.read_state(self.spark, checkpoint, "golden", pb.TIMERS)
         kind = F.when(F.col("time_domain") == "event_time", "event").otherwise("clock")
-        timers = timers.select("key.k", F.unix_millis("timestamp").alias("ms"), kind.alias("kind"))
-        # Times that no timestamp can hold are null.
-        for row in timers.where("ms IS NOT NULL").orderBy("ms", "kind").collect():
+        timers = timers.select("key.k", F.col("epoch_ms").alias("ms"), kind.alias("kind"))
+        for row in timers.orderBy("ms", "kind").collect():
             found.setdefault(row.k, {}).setdefault("timers", []).append(f"{row.kind} {row.ms}")
         found.pop(CLOCK, None)
         return found

@@ -13,6 +13,7 @@ from .._base.functions import takes
 from ..errors import error, shown
 from .aggregate import AggregateFunction
 from .context import KeyedContext
+from .input_columns import is_collated
 from .list_state import ListCells
 from .map_state import MapCells
 from .methods import check_aggregate
@@ -20,7 +21,7 @@ from .state import Declaration, State
 from .stored_names import RESERVED
 from .ttl import as_ttl
 from .value_state import AggregatingCells, ReducingCells, ValueCells
-from .values import KeyType, ValueType, is_collated, is_hashable
+from .values import KeyType, ValueType, is_hashable
 
 ROW_KINDS = ("value", "list", "map", "reducing", "aggregating")
 COLUMN_KINDS = ("value", "timer")

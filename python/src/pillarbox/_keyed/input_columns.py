@@ -13,7 +13,6 @@ from .._base.checks import column_names
 from .._base.values import shown_value
 from ..errors import error
 from .tagged import union_place
-from .values import is_collated
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _EPOCH_NTZ = datetime(1970, 1, 1)
@@ -40,6 +39,15 @@ def check_comparable(column: t.StructField, option: str) -> None:
     if not _is_comparable(column.dataType):
         data_type = column.dataType.simpleString()
         raise error("NOT_COMPARABLE", option=option, column=column.name, data_type=data_type)
+
+
+def is_collated(data_type: t.DataType) -> bool:
+    """Return True if keys of the type may be equal to Spark where their bytes differ."""
+    if isinstance(data_type, t.StructType):
+        return any(is_collated(field.dataType) for field in data_type.fields)
+    if isinstance(data_type, t.ArrayType):
+        return is_collated(data_type.elementType)
+    return isinstance(data_type, t.StringType) and data_type.simpleString() != "string"
 
 
 def check_binary(column: t.StructField) -> None:

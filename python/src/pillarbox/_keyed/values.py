@@ -86,15 +86,6 @@ def is_hashable(data_type: t.DataType) -> bool:
     return not opaque and not isinstance(data_type, (t.ArrayType, t.MapType, t.NullType))
 
 
-def is_collated(data_type: t.DataType) -> bool:
-    """Return True if keys of the type may be equal to Spark where their bytes differ."""
-    if isinstance(data_type, t.StructType):
-        return any(is_collated(field.dataType) for field in data_type.fields)
-    if isinstance(data_type, t.ArrayType):
-        return is_collated(data_type.elementType)
-    return isinstance(data_type, t.StringType) and data_type.simpleString() != "string"
-
-
 def _accept(data_type: t.DataType, place: Place) -> Function:
     convert = converter(data_type, False, place)
     canonical = _canonical(data_type)
