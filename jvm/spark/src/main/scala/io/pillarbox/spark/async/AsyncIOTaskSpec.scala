@@ -117,6 +117,12 @@ private[pillarbox] final case class AsyncIOTaskSpec(
 
   private def callKeys(): CallKeys = CallKeys.byValues(spec, columns.child, columns.keys)
 
+  /** Returns a function that gives what a row asks. Single-threaded. */
+  private def keyOf(): InternalRow => CallKey = {
+    val keys = callKeys()
+    row => keys(row, 0)
+  }
+
   /** Returns a function that names the call of a row with its number; each thread needs its own. */
   def callNames(): (InternalRow, Long) => CallKey =
     if (spec.isNamed) callKeys() else CallKeys.byPlace(site.scope, columns.child, columns.inputs)
@@ -161,7 +167,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
       spec.batch.map(batch => Batching(batch.rows, batch.waitMs)),
       spec.maxWaiting,
       Option.when(columns.by.nonEmpty)(Keyed(byKeys(), spec.callsPerKey.getOrElse(0))),
-      callKey = Option.when(site.journal.isDefined || spec.shareCalls)(callKeys()(_, 0)),
+      callKey = Option.when(site.journal.isDefined || spec.shareCalls)(keyOf()),
       journal = answers,
       shareCalls = spec.shareCalls,
       budget = budget,
