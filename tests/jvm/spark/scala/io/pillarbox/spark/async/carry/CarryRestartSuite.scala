@@ -421,7 +421,8 @@ class CarryRestartSuite extends AnyFunSuite with KeyedFixture with Eventually {
   }
 
   test("a row holds back each watermark that it has a time of") {
-    withQuery() { query =>
+    // All micro-batches count, and without input there are many.
+    withSettings("spark.sql.streaming.numRecentProgressUpdates" -> "100000")(withQuery() { query =>
       import spark.implicits._
       val (left, right) = (MemoryStream[(Long, Timestamp)](spark), MemoryStream[(Long, Timestamp)](spark))
       val timed = left
@@ -449,6 +450,6 @@ class CarryRestartSuite extends AnyFunSuite with KeyedFixture with Eventually {
         running.processAllAvailable()
       }
       assert(query.rows.asScala.exists(_.getLong(0) == 2), query.rows)
-    }
+    })
   }
 }
