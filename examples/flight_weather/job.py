@@ -33,7 +33,7 @@ async def weather(row: Row, http: aiohttp.ClientSession) -> dict[str, float | No
         if answer.status == 404:
             return None
         if answer.status == 503:
-            raise pb.RetryAfter(answer.headers.get("Retry-After", 1))
+            raise pb.RetryAfter(answer.headers.get("Retry-After"))
         answer.raise_for_status()
         observed = await answer.json()
     return {**observed, "latency_ms": (time.perf_counter() - started) * 1000}

@@ -28,7 +28,7 @@ def main(infile: BinaryIO, outfile: BinaryIO) -> None:
 def _report_import_error(problem: Exception, outfile: BinaryIO) -> None:
     """Report the missing module to the JVM by a FATAL frame, without imports that may fail."""
     kind, condition = "WorkerFailed", "WORKER_IMPORT_FAILED"
-    words = _catalogue()[kind][condition]
+    words = _words(kind, condition)
     reason = str(problem) if isinstance(problem, ImportError) else repr(problem)
     if sys.version_info < (3, 10):  # noqa: UP036 - it runs on what the executors have
         reason = (
@@ -43,11 +43,18 @@ def _report_import_error(problem: Exception, outfile: BinaryIO) -> None:
     outfile.flush()
 
 
-def _catalogue() -> dict[str, dict[str, dict[str, str]]]:
-    """Return the package's errors, read from its folder or jar without importing it."""
-    spec: Any = importlib.util.find_spec("pillarbox")
-    file = os.path.join(os.path.dirname(spec.origin), "errors.json")
-    return dict(json.loads(spec.loader.get_data(file)))
+def _words(kind: str, condition: str) -> dict[str, str]:
+    """Return an error of the package, read from its folder or jar without importing it."""
+    try:
+        spec: Any = importlib.util.find_spec("pillarbox")
+        file = os.path.join(os.path.dirname(spec.origin), "errors.json")
+        return dict(json.loads(spec.loader.get_data(file))[kind][condition])
+    except Exception:
+        return {
+            "message": "The Python worker can't begin: {reason}. It runs on {python}.",
+            "remedy": "The package itself can't be read. If its jar was replaced while the "
+            "application runs, start the application again.",
+        }
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import pickle
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,7 +33,7 @@ def refused(make: Any) -> str:
         ({"max_failed": -1}, "budget.max_failed"),
         ({"max_calls": 0}, "budget.max_calls must be a whole number from 1"),
         ({"max_calls": 1.5}, "budget.max_calls"),
-        ({"max_usage": {"calls": 3}}, 'not "calls"'),
+        ({"max_usage": {"calls": 3}}, 'not "calls" or "rows", which max_calls bounds'),
         ({"max_usage": {"usd": 0}}, "budget.max_usage must be positive finite amounts"),
         ({"max_usage": {"usd": float("inf")}}, "budget.max_usage"),
         ({"max_usage": {"usd": 10**400}}, "budget.max_usage"),
@@ -42,9 +43,9 @@ def refused(make: Any) -> str:
         ({"max_calls": 1, "on_exceeded": "stop"}, 'budget.on_exceeded must be one of "raise"'),
         ({"max_calls": 1, "name": ""}, "budget.name"),
         ({"max_requests": 1}, "Meant is max_calls."),
-        ({"max_usage": {"rows": 3}}, '"calls" or "rows"'),
         ({"max_calls": 1, "keep": ""}, "budget.keep must be the path of a folder"),
         ({"max_calls": 1, "keep": 5}, "budget.keep must be the path of a folder"),
+        ({"max_calls": 1, "keep": Path("s3a://b/c")}, "a str where the path has a scheme"),
         ({"max_calls": 1, "keep": "/b", "name": "x"}, "leave the name out"),
         ({"max_failed": 1, "keep": "/b"}, "max_failed counts in each run"),
     ],

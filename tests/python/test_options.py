@@ -83,6 +83,7 @@ def test_options_compare_by_value_and_can_be_pickled(one):
         (lambda: pb.CarryOver(slots=10**9), "carry_over.slots must be at most 10000"),
         (lambda: pb.Journal(""), "journal must be the path of a folder"),
         (lambda: pb.Journal(5), "journal must be the path of a folder"),
+        (lambda: pb.Journal(Path("hdfs:///a")), 'has a scheme.*Path.*journal="hdfs:///'),
         (lambda: pb.Journal("x", ttl="soon"), "journal.ttl must be a positive duration"),
         (lambda: pb.Journal("x", version=3), "journal.version must be a text"),
         (lambda: pb.Backend("disk"), "backend must be one of"),

@@ -14,14 +14,14 @@ from ._base.checks import (
     check_choice,
     check_count,
     check_name,
-    check_text,
     is_amount,
     is_number,
     needs_other,
+    path_text,
 )
 from ._base.unknown_options import answers_unknown
 from .errors import error
-from .options import as_units
+from .options import checked_units
 
 OnExceeded = Literal["raise", "skip"]
 
@@ -79,10 +79,7 @@ class Budget:
             self._check_keep()
 
     def _check_keep(self) -> None:
-        example = "s3a://bucket/budgets/triage"
-        fits = isinstance(self.keep, (str, os.PathLike)) and bool(os.fspath(self.keep))
-        check(fits, "budget.keep", "the path of a folder", self.keep, example)
-        check_text("budget.keep", str(self.keep), example)
+        path_text("budget.keep", self.keep, "s3a://bucket/budgets/triage")
         if self.name is not None:
             advice = "All that give this folder share the budget: leave the name out."
             raise needs_other("budget.name", self.name, "with keep", advice)
@@ -121,7 +118,7 @@ def _check_usage(value: object) -> None:
     is_dict = isinstance(value, Mapping) and bool(value)
     check(is_dict, "budget.max_usage", expected, value, example)
     assert isinstance(value, Mapping)
-    as_units(list(value), "budget.max_usage")
+    checked_units("budget.max_usage", list(value), str(example), "which max_calls bounds")
     for most in value.values():
         fits = is_number(most, int, float, Decimal) and is_amount(most) and float(most) > 0
         check(fits, "budget.max_usage", expected, value, example)

@@ -18,6 +18,7 @@ from ._base.checks import (
     check_count,
     check_name,
     check_text,
+    path_text,
 )
 from ._base.durations import milliseconds
 from ._base.unknown_options import answers_unknown
@@ -166,11 +167,8 @@ class Journal:
     version: str | None = None
 
     def __post_init__(self) -> None:
-        path = self.path
-        fits = path is None or (isinstance(path, (str, os.PathLike)) and bool(os.fspath(path)))
-        check(fits, "journal", "the path of a folder", path, '"hdfs:///journals/weather"')
-        if path is not None:
-            check_text("journal", str(path), '"hdfs:///journals/weather"')
+        if self.path is not None:
+            path_text("journal", self.path, "hdfs:///journals/weather")
         _ = self._ttl_ms
         if self.version is not None:
             check_name("journal.version", self.version, "model 3", "a text that isn't empty")
@@ -261,9 +259,14 @@ def as_share_calls(value: object) -> ShareScope | None:
     return value  # type: ignore[return-value]
 
 
-def as_units(value: object, option: str = "usage") -> tuple[str, ...]:
-    """Convert ``usage=``, or the units of another option. Raises ``InvalidOption``."""
-    expected, example = 'different names of units, but not "calls" or "rows"', '["tokens", "usd"]'
+def as_units(value: object) -> tuple[str, ...]:
+    """Convert the option ``usage=``. Raises ``InvalidOption``."""
+    return checked_units("usage", value, '["tokens", "usd"]', "which are counted anyway")
+
+
+def checked_units(option: str, value: object, example: str, own: str) -> tuple[str, ...]:
+    """Return names of units; ``own`` tells of calls and rows, which are none."""
+    expected = f'different names of units, but not "calls" or "rows", {own}'
     units: Any = (value,) if isinstance(value, str) else value
     is_list = isinstance(units, Sequence) and all(isinstance(one, str) for one in units)
     fits = is_list and len(set(units)) == len(units) and not {"", "calls", "rows"} & set(units)

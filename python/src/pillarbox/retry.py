@@ -47,14 +47,14 @@ class RetryAfter(Exception):
     """Raised inside a function: this attempt failed, the next one starts after ``delay``.
 
     ``delay`` is a number of seconds, a duration such as "2 seconds" or a ``timedelta``, or the text
-    of an HTTP header Retry-After, seconds ("2", "1.5") or a date:
-    ``pb.RetryAfter(answer.headers.get("Retry-After", 1))`` waits a second where the service says
-    nothing. ``delay_s`` has it in seconds.
+    of an HTTP header Retry-After, seconds ("2", "1.5") or a date, as in
+    ``pb.RetryAfter(answer.headers.get("Retry-After"))``. None, and a text that is none of these, is
+    a second: a header is the service's. ``delay_s`` has it in seconds.
 
     It overrides the backoff of :class:`Retry` for this attempt and is retried whatever ``on`` says,
     while attempts are left. Without ``retry=`` it is a failure like any other. ``message`` is what
-    error rows show. Raises :class:`InvalidOption` for a delay below 0, an infinite one, or
-    another value.
+    error rows show. Raises :class:`InvalidOption` for a number or ``timedelta`` below 0, an
+    infinite one, or a value of another type.
 
     With ``all=True`` not only this row waits: no call under the limits of the operator begins for
     so long, in all executors that share them. Then it is retried also without ``retry=``, and uses
@@ -63,10 +63,15 @@ class RetryAfter(Exception):
     """
 
     def __init__(
-        self, delay: float | str | timedelta, message: str = "", *, all: bool = False
+        self, delay: float | str | timedelta | None, message: str = "", *, all: bool = False
     ) -> None:
         check_flag("all", all)
-        self.delay_s = seconds_of(delay)
+        try:
+            self.delay_s = seconds_of(delay)
+        except InvalidOption:
+            if not isinstance(delay, (str, type(None))):
+                raise
+            self.delay_s = 1.0
         self.message = message
         self.all = all
         super().__init__(message or f"to be tried again after {self.delay_s} s")

@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 import time
+from unittest.mock import Mock
 
 import pyspark_pillarbox
 import pytest
@@ -196,8 +197,12 @@ def test_without_the_daemon_the_worker_connects_by_what_the_environment_says(tmp
         listener.close()
 
 
-def test_what_is_missing_is_told_with_the_interpreter(monkeypatch):
+@pytest.mark.parametrize("readable", [True, False])
+def test_what_is_missing_is_told_with_the_interpreter(monkeypatch, readable):
     monkeypatch.setitem(sys.modules, "pillarbox._worker.main", None)
+    if not readable:  # as zipimport when the jar is another one by now
+        broken = Mock(side_effect=OSError("bad local file header"))
+        monkeypatch.setattr(pyspark_pillarbox.importlib.util, "find_spec", broken)
     answer = io.BytesIO()
     with pytest.raises(SystemExit):
         pyspark_pillarbox.main(io.BytesIO(), answer)
@@ -209,3 +214,4 @@ def test_what_is_missing_is_told_with_the_interpreter(monkeypatch):
     assert told["condition"] == "WORKER_IMPORT_FAILED"
     assert "pillarbox._worker.main" in told["text"]
     assert sys.executable in told["text"]
+    assert readable or "If its jar was replaced" in told["text"]

@@ -6,14 +6,17 @@ The error names the option, its allowed values and an example.
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Sequence
 from decimal import Decimal
 from numbers import Real
+from os import PathLike, fspath
 from typing import Any, TypeGuard, get_args
 
 from ..errors import PillarboxError, error, shown
 
+_WITH_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/[^/]")
 MOST = 1_000_000_000  # well below 2^31, so that the operator can add to it without overflow
 
 
@@ -100,6 +103,23 @@ def check_text(option: str, value: str, example: object) -> None:
     """Accept valid Unicode without a NUL, as paths, column names and services need it."""
     expected = "text without lone surrogates and NUL characters"
     check("\0" not in value and is_unicode(value), option, expected, value, example)
+
+
+def path_text(
+    option: str, value: object, example: str, expected: str = "the path of a folder"
+) -> str:
+    """Return a path as a text. Accepts a text, or a ``PathLike`` of a path without a scheme.
+
+    ``pathlib.Path("s3a://bucket/a")`` is ``s3a:/bucket/a``, which is another path.
+    """
+    path = fspath(value) if isinstance(value, (str, PathLike)) else None
+    check(isinstance(path, str) and bool(path), option, expected, value, f'"{example}"')
+    assert isinstance(path, str)
+    if not isinstance(value, str) and _WITH_SCHEME.match(path):
+        expected = "a str where the path has a scheme: pathlib joins its slashes"
+        raise invalid(option, expected, value, f'"{example}"')
+    check_text(option, path, f'"{example}"')
+    return path
 
 
 def is_unicode(text: str) -> bool:

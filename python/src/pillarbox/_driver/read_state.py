@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from os import PathLike, fspath
+from os import PathLike
 from typing import TYPE_CHECKING, Any, cast
 
-from .._base.checks import check, check_name, is_number
+from .._base.checks import check, check_name, is_number, path_text
 from .._base.unknown_options import answers_unknown
 from .._keyed.stored_names import TIMERS
 from ..errors import error, shown
@@ -77,9 +77,7 @@ def read_state(
 
 
 def checkpoint_path(checkpoint: str | PathLike[str]) -> str:
-    is_path = isinstance(checkpoint, (str, PathLike)) and bool(fspath(checkpoint))
-    check(is_path, "checkpoint", "the folder of a checkpoint", checkpoint, '"/checkpoints/prices"')
-    return fspath(checkpoint)
+    return path_text("checkpoint", checkpoint, "/checkpoints/prices", "the folder of a checkpoint")
 
 
 def check_batch_id(batch_id: int | None) -> None:

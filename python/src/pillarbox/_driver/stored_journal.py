@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from os import PathLike, fspath
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from .._base.checks import check, check_name, needs_other
+from .._base.checks import check, check_name, needs_other, path_text
 from .._base.durations import milliseconds
 from .._base.unknown_options import answers_unknown
 from ..errors import error
@@ -122,12 +122,11 @@ def purge_journal(
 def _given(spark: object, path: object, name: object, version: object) -> dict[str, Any]:
     is_session = isinstance(getattr(spark, "version", None), str)
     check(is_session, "spark", "a SparkSession", spark, "spark")
-    is_path = isinstance(path, (str, PathLike)) and bool(fspath(path))
-    check(is_path, "path", "the folder of a journal", path, '"hdfs:///journals/weather"')
+    text = path_text("path", path, "hdfs:///journals/weather", "the folder of a journal")
     for option, value, example in (("name", name, "weather"), ("version", version, "model 3")):
         if value is not None:
             check_name(option, value, example, "a text that isn't empty")
-    return {"path": fspath(path), "name": name, "version": version}  # type: ignore[call-overload]
+    return {"path": text, "name": name, "version": version}
 
 
 def _door(spark: SparkSession) -> Door:
