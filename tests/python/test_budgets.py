@@ -98,7 +98,7 @@ def test_its_units_are_units_of_the_operator() -> None:
     from pillarbox._async.options import AsyncOptions
 
     budget = pb.Budget(max_usage={"usd": 20, "tokens": 5})
-    options = AsyncOptions(name="n", usage=("tokens", "pages"), budget=budget)
+    options = AsyncOptions.of("n", {"usage": ("tokens", "pages"), "budget": budget})
     assert options.units == ("tokens", "pages", "usd")
 
 

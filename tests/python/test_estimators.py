@@ -22,7 +22,7 @@ def options(*estimates: Any, **more: Any) -> AsyncOptions:
         pb.Limit(per_minute=100, per_day=1000, unit=f"unit {number}", estimate=estimate)
         for number, estimate in enumerate(estimates)
     )
-    return AsyncOptions(name="f", limits=limits, **more)
+    return AsyncOptions.of("f", {"limit": limits, **more})
 
 
 def test_each_function_is_called_once_for_all_rates_of_its_limits() -> None:
@@ -153,6 +153,6 @@ def test_a_function_that_can_not_be_called_with_a_row_is_refused(
 
 def test_a_limit_of_each_key_is_none_that_a_pause_could_hold_back() -> None:
     of_key = pb.Limit(concurrency=1, scope="key")
-    assert not AsyncOptions(name="f", by=("k",), limits=(of_key,)).has_limits
+    assert not AsyncOptions.of("f", {"by": "k", "limit": of_key}).has_limits
     both = (of_key, pb.Limit(concurrency=9))
-    assert AsyncOptions(name="f", by=("k",), limits=both).has_limits
+    assert AsyncOptions.of("f", {"by": "k", "limit": both}).has_limits

@@ -244,6 +244,7 @@ def test_the_signature_stays_and_so_does_the_name():
     ],
 )
 def test_in_order_a_task_holds_ten_times_what_it_has_in_flight(given, held):
-    kept = {"journal": pb.Journal("/answers")} if "ticketed" in given else {}
-    asked = AsyncOptions(**{"name": "a", "capacity": 7, **kept, **given})
+    halves = given.pop("ticketed", None)
+    kept = {"journal": "/answers"} if halves else {}
+    asked = AsyncOptions.of("f", {"name": "a", "capacity": 7, **kept, **given}, halves)
     assert asked.most_held == asked.to_spec()["most_held"] == held

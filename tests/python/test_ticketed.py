@@ -25,11 +25,7 @@ HALVES = pb.Ticketed(submit, collect)
 
 
 def options(function: Any = HALVES, **more: Any) -> AsyncOptions:
-    names = AsyncOptions.__dataclass_fields__
-    given: dict[str, Any] = dict.fromkeys([*names, "function", "resource", "limit", "call_key"])
-    given.update(ordered=True, explode=False, capacity=100, share_calls=False, carry_over=False)
-    given.update(on_error="raise", usage=(), function=function, journal="/journal", name="n")
-    return given_options({**given, **more})
+    return given_options(function, {"journal": "/journal", "name": "n", **more})
 
 
 def test_it_compares_by_value_and_can_be_pickled():

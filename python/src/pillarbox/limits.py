@@ -35,6 +35,8 @@ _RATES_MS = {
     "per_day": 24 * _HOUR_MS,
 }
 
+_NOTHING_ELSE = {"concurrency": None, "adaptive": False, "breaker": None}
+
 
 @answers_unknown
 @dataclass(frozen=True)
@@ -239,7 +241,7 @@ class Limit:
             else None,
         }
         return [
-            {"rate": rate, **({} if number else first), **common}
+            {"rate": rate, **(_NOTHING_ELSE if number else first), **common}
             for number, rate in enumerate(rates or [None])
         ]
 

@@ -22,7 +22,6 @@ from keyed.test_model import (
 )
 from pillarbox._harness import loop as harness_loop
 from pillarbox._harness.virtual_loop import VirtualLoop
-from pillarbox._keyed_async.options import CallOptions
 from pillarbox.testing import AsyncKeyedHarness
 
 # More attempts than fail: a busy machine lets deadlines end attempts that would have answered.
@@ -72,7 +71,7 @@ def test_the_worker_does_what_the_model_says_however_frames_are_cut(examples):
     )  # fmt: skip
     def check(ttl, steps, seed, failures, frame_rows, held_frames, big):
         function, frames = AsyncInterpreter(ttl, seed, failures), (frame_rows, held_frames)
-        worker_agrees(function, ttl, steps, frames, big, calls=CallOptions(**CALLS))
+        worker_agrees(function, ttl, steps, frames, big, calls=dict(**CALLS))
 
     check()
 

@@ -304,21 +304,24 @@ def test_a_key_that_was_never_seen_is_asked_for_without_a_trace():
     assert one.snapshot() == before
 
 
-def test_keys_are_equal_where_spark_holds_them_equal():
+@pytest.mark.parametrize(
+    ("kind", "key"),
+    [
+        ("double", lambda x: x),
+        ("struct<x: float>", lambda x: (x,)),
+        ("array<double>", lambda x: [x]),
+    ],
+)
+def test_keys_are_equal_where_spark_holds_them_equal(kind, key):
     def count(self, row, ctx):
         self.n.update((self.n.value() or 0) + 1)
-        return str(row.k), self.n.value()
+        return repr(ctx.key), self.n.value()
 
-    one = harness(count, schema="k double, t bigint")
-    keys = [float("nan"), 0.0, None, float("nan"), -0.0, None]
-    assert [row.n for row in one.run_micro_batch([(key, 0) for key in keys])] == [
-        1,
-        1,
-        1,
-        2,
-        2,
-        2,
-    ]
+    one = harness(count, schema=f"k {kind}, t bigint")
+    keys = [float("nan"), -0.0, None, float("nan"), 0.0, None]
+    rows = one.run_micro_batch([(x if x is None else key(x), 0) for x in keys])
+    assert [row.n for row in rows] == [1, 1, 1, 2, 2, 2]
+    assert "-0.0" not in rows[1].k, "Spark gives the positive zero"
 
 
 @pytest.mark.parametrize(

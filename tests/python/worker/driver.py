@@ -25,8 +25,6 @@ from pillarbox._async.options import AsyncOptions
 from pillarbox._base.functions import is_async
 from pillarbox._base.spark_versions import in_utc
 from pillarbox._worker.main import main
-from pillarbox.limits import as_limits
-from pillarbox.options import Journal, as_batch_size, as_on_error, as_retry, as_timeout
 
 LIMIT_S = 20
 
@@ -36,17 +34,10 @@ os.environ["SPARK_REUSE_WORKER"] = "1"
 
 def options_for(**options: Any) -> AsyncOptions:
     """What ``async_io`` makes of these."""
-    means = {
-        "batch_size": as_batch_size,
-        "limits": as_limits,
-        "timeout": as_timeout,
-        "retry": as_retry,
-        "on_error": as_on_error,
-    }
     if options.pop("journaled", False):
-        options["journal"] = Journal("/journal")
-    meant = {name: means.get(name, lambda one: one)(one) for name, one in options.items()}
-    return AsyncOptions(**{"name": "test", **meant})
+        options["journal"] = "/journal"
+    ticketed = options.pop("ticketed", None)
+    return AsyncOptions.of("f", {"name": "test", **options}, ticketed)
 
 
 def command_for(function: Any, returns: Any, inputs: Any, **options: Any) -> Command:
@@ -60,7 +51,7 @@ def command_for(function: Any, returns: Any, inputs: Any, **options: Any) -> Com
         input_schema=schema_of(inputs),
         returns=schema_of(returns),
         name="test",
-        has_limits="limits" in options,
+        has_limits="limit" in options,
     )
 
 

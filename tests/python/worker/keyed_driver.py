@@ -18,7 +18,7 @@ from pillarbox._arrow.ddl import parse_columns
 from pillarbox._base.spark_versions import in_utc
 from pillarbox._keyed.command import KeyedCommand
 from pillarbox._keyed.output import wire_schema
-from pillarbox._keyed_async.options import CallOptions
+from pillarbox._keyed_async.options import keyed_calls
 from worker.driver import InProcess, OwnProcess
 
 NONE = -(1 << 63)
@@ -87,7 +87,7 @@ class Keyed:
         returns: Any = "k string, y long",
         side_outputs: dict[str, StructType] | None = None,
         form: str = "row",
-        calls: CallOptions | None = None,
+        calls: dict[str, Any] | None = None,
         **spec: Any,
     ) -> Any:
         self.notes, self.tallies, self.asked = [], [], []
@@ -96,10 +96,10 @@ class Keyed:
         self.input_schema = schema_of(inputs)
         self.returns_schema = schema_of(returns)
         sides = side_outputs or {}
-        made = None if calls is None else calls.calls("test", self.returns_schema)
+        made = None if calls is None else keyed_calls("test", calls, self.returns_schema)
         options = None if made is None else made.options
         self.units = 0 if options is None else len(options.units)
-        asks = options is not None and bool(options.limits or options.budget)
+        asks = options is not None and bool(options.limit or options.budget)
         command = KeyedCommand(
             function,
             form,

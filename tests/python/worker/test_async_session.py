@@ -9,7 +9,6 @@ from collections.abc import Iterator
 import pytest
 
 import pillarbox as pb
-from pillarbox._keyed_async.options import CallOptions
 from worker.keyed_driver import KEEP, NONE, KeyedInProcess, Store
 from worker.test_keyed_session import row
 
@@ -58,7 +57,7 @@ def keyed() -> Iterator[KeyedInProcess]:
 
 
 def test_state_goes_out_and_comes_back_changed_in_the_order_of_the_rows(keyed):
-    store = Store(keyed.start_keyed(Count(), calls=CallOptions()))
+    store = Store(keyed.start_keyed(Count(), calls={}))
     rows = [row("a", 9), row("b", 1), row("a", 2), row("c", 5)]
     assert store.run(rows) == [("a", 1), ("b", 1), ("a", 2), ("c", 1)]
     assert store.cells == {
@@ -69,7 +68,7 @@ def test_state_goes_out_and_comes_back_changed_in_the_order_of_the_rows(keyed):
 
 
 def test_an_attempt_that_fails_leaves_nothing_in_held_keys_either(keyed):
-    calls = CallOptions(retry=pb.Retry(2, backoff="1ms"))
+    calls = {"retry": pb.Retry(2, backoff="1ms")}
     store = Store(keyed.start_keyed(Count(), calls=calls))
     assert store.run([row("a", 1), row("b", 1)], flags=KEEP) == [("a", 1), ("b", 1)]
     assert store.run([row("a", 13), row("a", 1), row("b", 1)]) == [("a", 2), ("a", 3), ("b", 2)]
@@ -77,7 +76,7 @@ def test_an_attempt_that_fails_leaves_nothing_in_held_keys_either(keyed):
 
 
 def test_calls_that_fail_are_told_by_kind_and_counted_at_the_end(keyed):
-    calls = CallOptions(retry=pb.Retry(2, backoff="1ms"), on_error="null")
+    calls = {"retry": pb.Retry(2, backoff="1ms"), "on_error": "null"}
     store = Store(keyed.start_keyed(Count(), calls=calls))
     store.run([row("a", 13), row("b", 1)])
     ((rows, kind, text),) = keyed.notes
@@ -110,14 +109,14 @@ class Fails(pb.AsyncKeyedProcessFunction):
 def test_the_row_of_a_failed_call_has_the_key_that_the_function_does_not_see(
     keyed, by, key, returned, found
 ):
-    calls = CallOptions(on_error="null")
+    calls = {"on_error": "null"}
     one = keyed.start_keyed(Fails(), by=by, inputs="x bigint", returns=returned, calls=calls)
     none = None if len(by.split(",")) == 1 else (None, None)
     assert Store(one).run([(0, key, NONE, (5,)), (0, none, NONE, (5,))]) == found
 
 
 def test_the_resource_and_the_function_stay_open_for_the_next_task(keyed):
-    function, calls = Uses(), CallOptions(resource=client)
+    function, calls = Uses(), {"resource": client}
     for _ in range(2):
         store = Store(keyed.start_keyed(function, calls=calls))
         assert store.run([row("a", 1)]) == [("a", 7)]
@@ -129,7 +128,7 @@ def test_a_resource_that_does_not_open_is_told_of(keyed):
     def broken():
         raise OSError("no route")
 
-    kind, body = keyed.start_keyed(Count(), calls=CallOptions(resource=broken))
+    kind, body = keyed.start_keyed(Count(), calls={"resource": broken})
     assert kind == "T"
     assert "RESOURCE_OPEN_FAILED" in str(body)
     assert "no route" in str(body)
@@ -143,7 +142,7 @@ def test_a_call_that_was_given_up_and_does_not_end_takes_the_worker_with_it(keye
                     await asyncio.sleep(0.01)
             return row.k, row.x
 
-    calls = CallOptions(timeout="20ms", on_error="null")
+    calls = {"timeout": "20ms", "on_error": "null"}
     store = Store(keyed.start_keyed(Stubborn(), calls=calls))
     assert store.run([row("a", 13), row("a", 1)]) == [("a", None), ("a", 1)]
     assert not keyed.end()

@@ -7,7 +7,6 @@ import weakref
 import pytest
 
 import pillarbox as pb
-from pillarbox._keyed_async.options import CallOptions
 from worker.keyed_driver import KEEP, NONE, KeyedInProcess, Store, schema_of
 
 SMALL = {"cut": 1000, "most": 3000}
@@ -107,7 +106,7 @@ def keyed():
     ],
 )
 def test_what_is_too_large_of_a_key_is_told_with_that_key(keyed, function, where, event, condition):
-    calls = CallOptions() if function is PutsLater else None
+    calls = {} if function is PutsLater else None
     side = {"side": schema_of("text string")}
     keyed.start_keyed(
         function(where), returns="y string", side_outputs=side, frame_bytes=SMALL, calls=calls

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import pytest
 
 import pillarbox as pb
-from pillarbox._keyed_async.options import CallOptions
 from worker.keyed_driver import KeyedInProcess, Store
 from worker.test_keyed_session import row
 
@@ -69,7 +68,7 @@ def grants(keyed, at_once=10**6):
 
 def test_an_attempt_begins_when_it_is_granted_and_tells_how_it_ended(keyed):
     most = grants(keyed, 2)
-    store = Store(keyed.start_keyed(Count(), calls=CallOptions(limit=LIMIT)))
+    store = Store(keyed.start_keyed(Count(), calls={"limit": LIMIT}))
     rows = [row(key, x) for x, key in enumerate("abcda")]
     assert store.run(rows) == [("a", 1), ("b", 1), ("c", 1), ("d", 1), ("a", 2)]
     assert most == [2]
@@ -84,7 +83,7 @@ def test_an_attempt_begins_when_it_is_granted_and_tells_how_it_ended(keyed):
 
 
 def test_no_option_no_question(keyed):
-    store = Store(keyed.start_keyed(Count(), calls=CallOptions(usage="usd")))
+    store = Store(keyed.start_keyed(Count(), calls={"usage": "usd"}))
     store.run([row("a", 1)])
     assert keyed.asked == []
     assert keyed.tallies == [(1, 0, 0, 0, 0, {})]
@@ -97,7 +96,7 @@ def test_a_unit_that_is_not_declared_is_told_once_and_counts(keyed):
             pb.current_call().report_usage(usd=0.5, tokens="many")
 
     grants(keyed)
-    calls = CallOptions(usage="tokens", limit=LIMIT)
+    calls = {"usage": "tokens", "limit": LIMIT}
     store = Store(keyed.start_keyed(Reports(), calls=calls))
     store.run([row("a", 1), row("b", 1)])
     assert [(kind, rows) for rows, kind, _ in keyed.notes] == [
@@ -123,7 +122,7 @@ def test_what_calls_use_and_what_the_service_says_is_told(keyed):
                 raise KeyError
 
     grants(keyed)
-    calls = CallOptions(**TOKENS, retry=RETRY, on_error="null")
+    calls = dict(**TOKENS, retry=RETRY, on_error="null")
     store = Store(keyed.start_keyed(Reports(), calls=calls))
     store.run([row("a", 1)])
     (ended,) = [told for told in keyed.asked if told[0] == "ended"]
@@ -156,7 +155,7 @@ def test_a_refused_row_has_no_attempt_and_other_rows_of_its_key_go_on(keyed):
             keyed.grant(call)
 
     keyed.hear = hear
-    calls = CallOptions(limit=LIMIT, on_error="column", retry=RETRY)
+    calls = {"limit": LIMIT, "on_error": "column", "retry": RETRY}
     store = Store(keyed.start_keyed(Count(), calls=calls))
     first, refused, last = store.run([row("a", 1), row("a", 2), row("a", 3)])
     assert (first[:2], refused[:2], last[:2]) == (("a", 1), ("a", None), ("a", 2))
@@ -176,7 +175,7 @@ def test_a_refusal_that_ends_the_task_is_its_error_under_any_on_error(keyed, on_
             keyed.refuse(call, "BUDGET_EXCEEDED", "[BUDGET_EXCEEDED] It is spent.", True)
 
     keyed.hear = hear
-    calls = CallOptions(budget=pb.Budget(max_calls=1), on_error=on_error)
+    calls = {"budget": pb.Budget(max_calls=1), "on_error": on_error}
     store = Store(keyed.start_keyed(Count(), calls=calls))
     ((kind, failure),) = store.run([row("a", 1), row("b", 2)])
     assert (kind, failure["condition"]) == ("T", "BUDGET_EXCEEDED")
@@ -200,7 +199,7 @@ def test_waiting_counts_into_no_deadline_of_an_attempt(keyed):
                 await asyncio.sleep(60)
 
     keyed.hear = hear
-    calls = CallOptions(limit=LIMIT, timeout=pb.Timeout(attempt="200ms"), retry=RETRY)
+    calls = {"limit": LIMIT, "timeout": pb.Timeout(attempt="200ms"), "retry": RETRY}
     store = Store(keyed.start_keyed(Slow(), calls=calls))
     assert sorted(store.run([row("slow", 1), row("b", 1)])) == [("b", 1), ("slow", 1)]
     ended = [told for told in keyed.asked if told[0] == "ended"]
@@ -219,7 +218,7 @@ def test_a_total_timeout_gives_up_a_call_that_waits_to_be_retried(keyed):
             raise ConnectionError
 
     keyed.hear = hear
-    calls = CallOptions(limit=LIMIT, timeout="200ms", retry=RETRY, on_error="null")
+    calls = {"limit": LIMIT, "timeout": "200ms", "retry": RETRY, "on_error": "null"}
     store = Store(keyed.start_keyed(Fails(), calls=calls))
     assert store.run([row("a", 1)]) == [("a", None)]
     assert [told[0] for told in keyed.asked] == ["ask", "ended", "ask", "gave up", "row ended"]
@@ -249,7 +248,7 @@ def test_answers_come_while_a_call_reads_large_state_and_begin_nothing_inside_of
         Store._answer(store, keys, frame, body)
 
     keyed.hear = hear
-    store = Store(keyed.start_keyed(Reads(), calls=CallOptions(limit=LIMIT)))
+    store = Store(keyed.start_keyed(Reads(), calls={"limit": LIMIT}))
     store._answer = answer
     store.cells = {("recent", "a"): [(v, 0) for v in ({"value": 1}, {"value": 2})]}
     assert store.run([row("a", 1), row("b", 2)]) == [("a", 21), ("b", 0)]
@@ -262,7 +261,7 @@ def test_a_jvm_that_goes_away_ends_calls_that_wait(keyed):
         raise EOFError
 
     keyed.hear = hear
-    store = Store(keyed.start_keyed(Count(), calls=CallOptions(limit=LIMIT)))
+    store = Store(keyed.start_keyed(Count(), calls={"limit": LIMIT}))
     with pytest.raises(EOFError):
         store.run([row("a", 1)])
     assert keyed.exit_code == -1
@@ -277,7 +276,7 @@ def test_an_answer_for_a_call_that_is_over_means_nothing_in_this_frame_or_anothe
             keyed.grant(call)
 
     keyed.hear = hear
-    store = Store(keyed.start_keyed(Count(), calls=CallOptions(limit=LIMIT)))
+    store = Store(keyed.start_keyed(Count(), calls={"limit": LIMIT}))
     for n in (1, 2, 3):
         assert store.run([row("a", n)]) == [("a", n)]
     assert BEGUN == [("a", 1), ("a", 2), ("a", 3)]

@@ -15,7 +15,6 @@ import pytest
 
 import pillarbox as pb
 from pillarbox import columns
-from pillarbox._keyed_async.options import CallOptions
 from worker.keyed_driver import KEEP, NONE, KeyedInProcess, KeyedOwnProcess, Store
 
 LOG: list[str] = []
@@ -225,7 +224,7 @@ class Awaited(pb.AsyncKeyedProcessFunction):
 def test_a_time_that_python_can_not_hold_is_named_and_no_function_is_blamed(
     keyed, function, by, key, x, column, row
 ):
-    calls = CallOptions() if isinstance(function, Awaited) else None
+    calls = {} if isinstance(function, Awaited) else None
     spec = {"by": by, "inputs": "x timestamp", "returns": "y string", "calls": calls}
     store = Store(keyed.start_keyed(function, name="rotations", **spec))
     ((kind, failure),) = store.run([(0, key, NONE, (x,))])
@@ -281,7 +280,7 @@ class SeenAsync(pb.AsyncKeyedProcessFunction):
 def test_a_stored_time_that_python_can_not_hold_is_named_with_its_state_and_key(
     keyed, function, x, state, stored, told, is_big, held
 ):
-    calls = CallOptions() if isinstance(function, SeenAsync) else None
+    calls = {} if isinstance(function, SeenAsync) else None
     store = Store(keyed.start_keyed(function, name="seen", calls=calls))
     keyed.big = frozenset([state] if is_big and x else [])
     store.cells = {(state, "fine"): stored(0), (state, "bad"): stored(FAR)}

@@ -168,7 +168,7 @@ def test_retry_after_for_all_needs_limits_and_no_retry(worker):
     async def busy(row):
         raise pb.RetryAfter(1.5, "later", all=True)
 
-    worker.start(busy, limits=(pb.Limit(concurrency=2),))
+    worker.start(busy, limit=pb.Limit(concurrency=2))
     worker.call(1)
     failure = worker.collect(1)[0]
     assert (failure["kind"], failure["message"]) == ("RetryAfter", "later")
@@ -182,7 +182,7 @@ def test_plain_functions_have_as_many_threads_as_calls_may_be_under_way(worker):
         return shared("meet").wait(10)
 
     # Each value of the key has the limit by itself, so three calls are under way.
-    worker.start(meet, limits=(pb.Limit(concurrency=1, key="x"),))
+    worker.start(meet, limit=pb.Limit(concurrency=1, key="x"))
     worker.call(1, 2, 3)
     assert sorted(rows[0][0] for rows in worker.collect(3).values()) == [0, 1, 2]
 

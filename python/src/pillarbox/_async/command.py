@@ -21,11 +21,11 @@ from .._base.functions import (
 from ..errors import error, shown
 from ..retry import Retry
 from .function import AsyncFunction, Opening, answer_of, check_methods, invoke
-from .options import AsyncOptions
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from .options import AsyncOptions
     from .ticketed import Ticketed
 
 
@@ -55,13 +55,12 @@ class Command:
     def of(
         function: Callable[..., Any] | AsyncFunction | Ticketed,
         options: AsyncOptions,
-        resource: Callable[[], Any] | None,
         input_schema: StructType,
         returns: StructType,
     ) -> Command:
         """Return the command of a function, or of an object, which is opened like a resource."""
         called: Any
-        name = name_of(function)
+        name, resource = name_of(function), options.resource
         if isinstance(function, AsyncFunction):
             resource, called = Opening(function, options.name), invoke
             calls = is_async(function.invoke)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from .._base.checks import check, check_count, check_flag, check_name, invalid, needs_other
+from .._base.keywords import converted
 from ..budgets import Budget
 from ..errors import error
 from ..limits import CALLS, Limit
 from ..options import BatchSize, CarryOver, ErrorColumn, Journal, ShareScope, Timeout
 from ..retry import Retry
+from .keywords import AsyncKeywords
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField
@@ -20,37 +22,55 @@ if TYPE_CHECKING:
     from .ticketed import Ticketed
 
 OnError = Literal["raise", "null", "column"]
-Engine = Literal["auto", "jvm", "python"]
 BLOCKED_LOOP_MS = 5000
 
 
 @dataclass(frozen=True)
 class AsyncOptions:
-    """The options of ``async_io``, which documents them, as option objects.
+    """The options of calls, as option objects: of each keyword what its ``convert`` has made.
 
-    An empty tuple, or None, stands for no columns named. Raises ``InvalidOption`` for the first
-    option that contradicts another one.
+    Raises ``InvalidOption`` for the first one that contradicts another.
     """
 
     name: str
-    ordered: bool = True
-    capacity: int = 100
-    timeout: Timeout = field(default_factory=Timeout)
-    retry: Retry | None = None
-    on_error: Literal["raise", "null"] | ErrorColumn = "raise"
-    limits: tuple[Limit, ...] = ()
-    usage: tuple[str, ...] = ()
-    inputs: tuple[str, ...] | None = None
-    explode: bool = False
-    batch_size: BatchSize | None = None
-    carry_over: CarryOver | None = None
-    journal: Journal | None = None
-    call_key: tuple[str, ...] | None = None
-    share_calls: ShareScope | None = None
-    budget: Budget | None = None
-    call_column: str | None = None
-    by: tuple[str, ...] = ()
-    ticketed: Ticketed | None = None
+    ordered: bool
+    capacity: int
+    timeout: Timeout
+    retry: Retry | None
+    on_error: Literal["raise", "null"] | ErrorColumn
+    limit: tuple[Limit, ...]
+    usage: tuple[str, ...]
+    inputs: tuple[str, ...] | None
+    explode: bool
+    batch_size: BatchSize | None
+    carry_over: CarryOver | None
+    journal: Journal | None
+    call_key: tuple[str, ...] | None
+    share_calls: ShareScope | None
+    budget: Budget | None
+    call_column: str | None
+    by: tuple[str, ...] | None
+    resource: Callable[[], Any] | None
+    ticketed: Ticketed | None
+
+    @classmethod
+    def of(
+        cls, function: str, given: Mapping[str, object], ticketed: Ticketed | None = None
+    ) -> AsyncOptions:
+        """Return the options of these keywords; ``function`` is the operator's name without one.
+
+        Ids of calls that outlive a run contain the name, so those need one that does not depend on
+        code. Raises ``InvalidOption``.
+        """
+        options = converted(AsyncKeywords, given)
+        del options["engine"]
+        if options["name"] is None:
+            if options["journal"] is not None:
+                raise error("JOURNAL_WITHOUT_NAME", function=function)
+            if options["call_key"] is not None:
+                raise error("CALL_KEY_WITHOUT_NAME", function=function)
+            options["name"] = function
+        return cls(**options, ticketed=ticketed)
 
     def __post_init__(self) -> None:
         check_flag("ordered", self.ordered)
@@ -170,7 +190,7 @@ class AsyncOptions:
     @property
     def calls_per_key(self) -> int | None:
         """The calls in flight of each key of ``by``; None for any number."""
-        of_key = (limit.concurrency for limit in self.limits if limit.scope == "key")
+        of_key = (limit.concurrency for limit in self.limit if limit.scope == "key")
         return min(filter(None, of_key), default=None)
 
     @property
@@ -181,12 +201,12 @@ class AsyncOptions:
     @property
     def keys_of_limits(self) -> tuple[str, ...]:
         """The columns whose values have limits of their own."""
-        return tuple(limit.key for limit in self.limits if limit.key is not None)
+        return tuple(limit.key for limit in self.limit if limit.key is not None)
 
     @property
     def limits_of_calls(self) -> tuple[Limit, ...]:
         """The limits of another scope than "key"."""
-        limits = [limit for limit in self.limits if limit.scope != "key"]
+        limits = [limit for limit in self.limit if limit.scope != "key"]
         if self.ticketed is not None and not any(map(self._bounds_task, limits)):
             # What is in flight is far more, and holds no permit while it waits.
             limits.append(Limit(concurrency=self.capacity, scope="task"))
@@ -205,7 +225,7 @@ class AsyncOptions:
     @property
     def units(self) -> tuple[str, ...]:
         """The units in which calls may report what they use."""
-        of_limits = (limit.unit for limit in self.limits if limit.unit != CALLS)
+        of_limits = (limit.unit for limit in self.limit if limit.unit != CALLS)
         of_budget = () if self.budget is None else self.budget._units
         return tuple(dict.fromkeys((*self.usage, *of_limits, *of_budget)))
 
@@ -231,7 +251,10 @@ class AsyncOptions:
         return added
 
     def to_spec(self) -> dict[str, Any]:
-        """Return JSON-able values for the operator and its worker; durations in ms, 0 for none."""
+        """Return JSON-able values, of each field of ``AsyncIOSpec.scala`` but a function's.
+
+        Durations are in ms, 0 for none.
+        """
         journal, batch, carried = self.journal, self.batch_size, self.carry_over
         return {
             "name": self.name,
@@ -254,38 +277,32 @@ class AsyncOptions:
                 "max_rows": carried.max_rows,
                 "slots": carried.slots,
             },
-            "journal": self.journal_path,
-            "journal_ttl_ms": journal._ttl_ms if journal else 0,
-            "journal_version": journal and journal.version,
-            "share_calls": self.share_calls is not None,
-            "share_in_query": self.share_calls == "query",
+            "journal": journal
+            and {
+                "path": self.journal_path,
+                "ttl_ms": journal._ttl_ms,
+                "version": journal.version,
+            },
+            "share_calls": self.share_calls,
             "budget": self.budget and self.budget._to_spec(),
             "ticketed": self.ticketed and self.ticketed._to_spec(),
             "call_column": self.call_column,
             "units": list(self.units),
+            "inputs": list(self.inputs or ()),  # []: all columns
+            "by": list(self.by or ()),
+            "call_key": list(self.call_key or ()),  # []: the inputs
+            "estimator": None,
+            "class_name": None,
+            "options": {},
+            "call_scope": None,
+            "expression": False,
+            "arguments": [],
             "blocked_loop_ms": BLOCKED_LOOP_MS,
         }
 
     def _batch_wait_ms(self, batch: BatchSize) -> int:
         """The time that the first row of a list waits for others, which is little beside a poll."""
         return max(batch._wait_ms, self.ticketed._poll_ms if self.ticketed else 0)
-
-
-def name_of_operator(
-    name: str | None, default: str, call_key: Sequence[str] | None, journal: Journal | None
-) -> str:
-    """Return the operator's name.
-
-    Ids of calls that outlive a run contain it, so those need a name that does not depend on code.
-    Raises ``InvalidOption`` (CALL_KEY_WITHOUT_NAME, JOURNAL_WITHOUT_NAME) without one.
-    """
-    if name is not None:
-        return name
-    if journal is not None:
-        raise error("JOURNAL_WITHOUT_NAME", function=default)
-    if call_key is not None:
-        raise error("CALL_KEY_WITHOUT_NAME", function=default)
-    return default
 
 
 def refuse_for_python(options: AsyncOptions) -> None:
@@ -299,9 +316,9 @@ def refuse_for_python(options: AsyncOptions) -> None:
 
 def options_of_jvm(options: AsyncOptions) -> Iterator[tuple[str, str]]:
     """Yield the given options that only an operator in the executor can keep, with the reason."""
-    adaptive = any(limit.adaptive for limit in options.limits)
-    breaker = any(limit.breaker for limit in options.limits)
-    of_use = next((limit.unit for limit in options.limits if limit.unit != CALLS), None)
+    adaptive = any(limit.adaptive for limit in options.limit)
+    breaker = any(limit.breaker for limit in options.limit)
+    of_use = next((limit.unit for limit in options.limit if limit.unit != CALLS), None)
     no_order = "a Python worker is given its rows a batch at a time and keeps no order by key"
     by_itself = "each row is called by itself, and its answer goes to Spark alone"
     ticket = "a ticket is kept in a journal before anything else happens"

@@ -118,7 +118,7 @@ class AsyncOperator(Attempts[Element]):
         self._order: deque[Element] = deque()
         self._group: list[Element] = []
         self._group_timer: asyncio.TimerHandle | None = None
-        self._lanes: Lanes[Element] = Lanes(options.limits, self, self._later)
+        self._lanes: Lanes[Element] = Lanes(options.limit, self, self._later)
 
     def start(self, runner: CallRunner) -> None:
         """Begin with the runner that reports to this operator."""

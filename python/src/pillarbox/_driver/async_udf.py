@@ -4,40 +4,22 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
 import uuid
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from .._async.column_command import ColumnCommand, by_place
-from .._async.command import check_resource
 from .._async.estimators import udf_of
 from .._async.function import AsyncFunction
 from .._async.given import check_retry_on
-from .._async.options import AsyncOptions, name_of_operator
+from .._async.keywords import UdfKeywords
+from .._async.options import AsyncOptions
 from .._async.ticketed import Ticketed
 from .._base.checks import needs_other
 from .._base.functions import JvmFunction, check_called, is_async, name_of
-from .._base.unknown_options import answers_unknown
-from ..budgets import Budget, as_budget
+from .._base.keywords import takes
 from ..errors import error, shown
-from ..limits import as_limits
-from ..options import (
-    BatchSize,
-    Duration,
-    ErrorColumn,
-    Journal,
-    Limit,
-    Timeout,
-    as_batch_size,
-    as_journal,
-    as_on_error,
-    as_retry,
-    as_share_calls,
-    as_timeout,
-    as_units,
-)
-from ..retry import Retry
+from ..limits import Limit, as_limits
 from .engine import require_jvm
 from .failure_of import reported
 from .marked import LARGE, Marked
@@ -48,6 +30,7 @@ from .value_type import value_type
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import DataType, StructType
+    from typing_extensions import Unpack
 
     Returns = DataType | str | type[Any]
 
@@ -61,18 +44,7 @@ def async_udf(
     function: Callable[..., Any],
     *,
     returns: Returns | None = None,
-    batch_size: int | BatchSize | None = None,
-    capacity: int = 100,
-    limit: Limit | Sequence[Limit] | None = None,
-    budget: Budget | None = None,
-    usage: str | Sequence[str] = (),
-    timeout: Duration | Timeout | None = None,
-    retry: int | Retry | None = None,
-    on_error: Literal["raise", "null", "column"] | ErrorColumn = "raise",
-    resource: Callable[[], Any] | None = None,
-    share_calls: bool = False,
-    journal: bool | str | os.PathLike[str] | Journal | None = None,
-    name: str | None = None,
+    **keywords: Unpack[UdfKeywords],
 ) -> AsyncUdf: ...
 
 
@@ -80,38 +52,16 @@ def async_udf(
 def async_udf(
     *,
     returns: Returns | None = None,
-    batch_size: int | BatchSize | None = None,
-    capacity: int = 100,
-    limit: Limit | Sequence[Limit] | None = None,
-    budget: Budget | None = None,
-    usage: str | Sequence[str] = (),
-    timeout: Duration | Timeout | None = None,
-    retry: int | Retry | None = None,
-    on_error: Literal["raise", "null", "column"] | ErrorColumn = "raise",
-    resource: Callable[[], Any] | None = None,
-    share_calls: bool = False,
-    journal: bool | str | os.PathLike[str] | Journal | None = None,
-    name: str | None = None,
+    **keywords: Unpack[UdfKeywords],
 ) -> Callable[[Callable[..., Any]], AsyncUdf]: ...
 
 
-@answers_unknown
+@takes(UdfKeywords)
 def async_udf(
     function: Callable[..., Any] | None = None,
     *,
     returns: Returns | None = None,
-    batch_size: int | BatchSize | None = None,
-    capacity: int = 100,
-    limit: Limit | Sequence[Limit] | None = None,
-    budget: Budget | None = None,
-    usage: str | Sequence[str] = (),
-    timeout: Duration | Timeout | None = None,
-    retry: int | Retry | None = None,
-    on_error: Literal["raise", "null", "column"] | ErrorColumn = "raise",
-    resource: Callable[[], Any] | None = None,
-    share_calls: bool = False,
-    journal: bool | str | os.PathLike[str] | Journal | None = None,
-    name: str | None = None,
+    **keywords: Unpack[UdfKeywords],
 ) -> AsyncUdf | Callable[[Callable[..., Any]], AsyncUdf]:
     """Make a function of columns of an asynchronous function, for expressions and for SQL.
 
@@ -141,50 +91,31 @@ def async_udf(
         that are done and wait for their turn included.
     limit: the number of calls that the service may see, over all uses of this object.
     budget: when to stop calling, a :class:`Budget`, over all uses of this object in a query.
-    usage: the units in which calls report what they use, as in :func:`async_io`.
-    timeout: the longest time of a row; a :class:`Timeout` also bounds one attempt.
-    retry: the number of attempts, the first included, or a :class:`Retry`; one by default.
     on_error: "raise" fails the task; "null" gives null; "column" gives struct<value, error>, in
         which ``error`` is that of :func:`async_io`, null for good rows. An :class:`ErrorColumn`
         has another name for it.
-    resource: a function without parameters that returns an (async) context manager, opened in the
-        worker before the first call.
     share_calls: with True rows with equal arguments, in flight in one task, share one call.
     journal: the path of a folder that keeps answers, or a :class:`Journal`, as in
         :func:`async_io`; True, in a streaming query, is a folder in its checkpoint. A call is named
         by ``name`` and its arguments, which count by place. It needs ``name``.
-    name: the name in plans, metrics and messages; by default the function's name.
+    {keywords}
 
     Raises :class:`InvalidOption`, :class:`InvalidSchema` or :class:`InvalidFunction`.
     """
     if function is None:
-        options = {key: value for key, value in locals().items() if key != "function"}
-        return functools.partial(async_udf, **options)
-    _check_function(function, batch_size is not None)
-    check_resource(resource)
-    kept, limits = as_journal(journal), as_limits(limit)
-    _check_limits(limits)
-    options_of_calls = AsyncOptions(
-        name=name_of_operator(name, name_of(function), None, kept),
-        batch_size=as_batch_size(batch_size),
-        capacity=capacity,
-        limits=limits,
-        budget=as_budget(budget),
-        usage=as_units(usage),
-        timeout=as_timeout(timeout),
-        retry=as_retry(retry),
-        on_error=as_on_error(on_error),
-        share_calls=as_share_calls(share_calls),
-        journal=kept,
-    )
-    check_retry_on(options_of_calls.retry, on_jvm=False)
-    if options_of_calls.share_calls == "query":
+        return functools.partial(async_udf, returns=returns, **keywords)
+    is_batch = keywords.get("batch_size") is not None
+    _check_function(function, is_batch)
+    _check_limits(as_limits(keywords.get("limit")))
+    options = AsyncOptions.of(name_of(function), keywords)
+    check_retry_on(options.retry, on_jvm=False)
+    if options.share_calls == "query":
         advice = "Use True, or pb.async_io, which can shuffle rows."
-        raise needs_other("share_calls", share_calls, "in an expression", advice)
-    if options_of_calls.error_column == _VALUE:
-        raise needs_other("on_error", on_error, "where the value has this name", "Take another.")
-    data_type = value_type(returns, function, batch_size is not None, _VALUE)
-    return AsyncUdf(function, data_type, options_of_calls, resource)
+        raise needs_other("share_calls", "query", "in an expression", advice)
+    if options.error_column == _VALUE:
+        condition = "where the value has this name"
+        raise needs_other("on_error", options.on_error, condition, "Take another.")
+    return AsyncUdf(function, value_type(returns, function, is_batch, _VALUE), options)
 
 
 def _check_limits(limits: Sequence[Limit]) -> None:
@@ -223,11 +154,10 @@ class AsyncUdf:
         function: Callable[..., Any],
         data_type: DataType,
         options: AsyncOptions,
-        resource: Callable[[], Any] | None,
     ) -> None:
         functools.update_wrapper(self, function, updated=())
         self._name = options.name
-        self._function, self._resource, self._options = function, resource, options
+        self._function, self._resource, self._options = function, options.resource, options
         self._data_type = data_type
         self._operator = uuid.uuid4().hex
         self.deterministic = True
@@ -248,7 +178,7 @@ class AsyncUdf:
     @property
     def func(self) -> Any:
         """The function that Spark pickles."""
-        return Marked(self._name, self._spec(), self._command().dumps)
+        return Marked(self._name, self._spec(), self.deterministic, self._command().dumps)
 
     def asNondeterministic(self) -> AsyncUdf:
         """Return the same function, which Spark calls exactly where it stands in the query.
@@ -256,7 +186,7 @@ class AsyncUdf:
         A filter on other columns that is written after it then runs after it, too. Limits count
         its calls with those of this object.
         """
-        other = AsyncUdf(self._function, self._data_type, self._options, self._resource)
+        other = AsyncUdf(self._function, self._data_type, self._options)
         other._operator, other.deterministic = self._operator, False
         return other
 
@@ -357,7 +287,6 @@ class AsyncUdf:
             "signature": hashlib.blake2s(told.encode(), digest_size=6).hexdigest(),
             "operator_id": self._operator,
             "expression": True,
-            "deterministic": self.deterministic,
         }
 
     def __repr__(self) -> str:

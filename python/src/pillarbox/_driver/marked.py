@@ -28,11 +28,18 @@ class Marked:
     ``dumps`` gives the command for the worker, when Spark makes the UDF.
     """
 
-    __slots__ = ("__name__", "_dumps", "_spec")
+    __slots__ = ("__name__", "_dumps", "_told")
 
-    def __init__(self, name: str, spec: dict[str, Any], dumps: Callable[[], bytes]) -> None:
+    def __init__(
+        self, name: str, spec: dict[str, Any], deterministic: bool, dumps: Callable[[], bytes]
+    ) -> None:
         self.__name__ = name
-        self._spec = {**spec, "version": __version__}
+        # As a text: a jar of another version, which knows other fields, reads the version alone.
+        self._told = {
+            "version": __version__,
+            "deterministic": deterministic,
+            "spec": json.dumps(spec),
+        }
         self._dumps = dumps
 
     def __call__(self, *values: Any, **named: Any) -> Any:
@@ -42,7 +49,7 @@ class Marked:
     def __reduce__(self) -> tuple[Any, ...]:
         command = self._dumps()
         made = _stand_in(self.__name__, _shared(command) if len(command) > LARGE else command)
-        return operator.itemgetter(1), ((MARK + json.dumps(self._spec), made),)
+        return operator.itemgetter(1), ((MARK + json.dumps(self._told), made),)
 
 
 def _stand_in(name: str, command: Any) -> Callable[..., Any]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .._async.keywords import KeyedCallKeywords
 from .._base.functions import JvmFunction
+from .._base.keywords import takes
 from .._base.unknown_options import answers_unknown
 from .._keyed.function import (
     ArrowKeyedProcessFunction,
@@ -24,14 +25,10 @@ from .failure_of import reported
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
+    from typing_extensions import Unpack
 
-    from .._async.options import OnError
     from .._keyed.output import OnLate
-    from .._keyed_async.options import CallOptions
-    from ..budgets import Budget
-    from ..limits import Limit
-    from ..options import Backend, Duration, ErrorColumn, StateBackend, Timeout
-    from ..retry import Retry
+    from ..options import Backend, StateBackend
     from .keyed_input import KeyedOptions
 
 
@@ -117,7 +114,7 @@ def process_keyed(
     return _plan(df, _Asked(function, form, returns, side_outputs), options, initial_state)
 
 
-@answers_unknown
+@takes(KeyedCallKeywords)
 def process_keyed_async(
     df: DataFrame,
     function: AsyncKeyedProcessFunction,
@@ -131,18 +128,10 @@ def process_keyed_async(
     side_outputs: Mapping[str, StructType | str | type[Any]] | None = None,
     on_late: OnLate = "drop",
     initial_state: DataFrame | Mapping[str, DataFrame] | None = None,
-    capacity: int = 100,
-    limit: Limit | Sequence[Limit] | None = None,
-    budget: Budget | None = None,
-    usage: str | Sequence[str] = (),
-    timeout: Duration | Timeout | None = None,
-    retry: int | Retry | None = None,
-    on_error: OnError | ErrorColumn = "raise",
-    call_column: str | None = None,
-    resource: Callable[[], Any] | None = None,
     backend: StateBackend | Backend = "rocksdb",
     partitions: int | None = None,
     name: str | None = None,
+    **keywords: Unpack[KeyedCallKeywords],
 ) -> DataFrame:
     """Apply ``function`` to the rows of ``df``, key by key, with calls that are awaited.
 
@@ -159,11 +148,6 @@ def process_keyed_async(
     limit: the number of calls that the service may see, or how much they may use, as a
         :class:`Limit` or several; an attempt of ``process`` counts as a call. No scope="key": a key
         has one call at a time.
-    budget: when to stop calling, a :class:`Budget`.
-    usage: the units in which calls report what they use, such as "tokens", with
-        ``current_call().report_usage``. Each has a metric.
-    timeout: the longest time of a row over all its attempts, or a :class:`Timeout`.
-    retry: the number of attempts, the first included, or a :class:`Retry`; one by default.
     on_error: the treatment of a row whose call fails for good, and leaves no state: "raise" fails
         the task, "null" emits a row of those columns of ``returns`` that the key or the function's
         input has under the same name and type, the others null, "column" (or an
@@ -174,10 +158,10 @@ def process_keyed_async(
         no row is in :func:`usage` only.
     resource: a function without parameters that returns an (asynchronous) context manager. It is
         opened in the worker, and its value is ``ctx.resource``.
+    {keywords}
 
     Raises as :func:`process_keyed`.
     """
-    from .._keyed_async.options import CallOptions
     from .keyed_input import KeyedOptions
 
     check_kind(function, AsyncKeyedProcessFunction)
@@ -185,12 +169,11 @@ def process_keyed_async(
         _name_of(function, name),
         *(by, inputs, timestamp, order_by, time_sorted, on_late, backend, partitions),
     )
-    calls = CallOptions(
-        *(capacity, timeout, retry, on_error, resource, limit, usage, budget, call_column)
-    )
     if isinstance(initial_state, Mapping) and TIMERS in initial_state:
         raise timers_refused(_name_of(function))
-    return _plan(df, _Asked(function, "row", returns, side_outputs, calls), options, initial_state)
+    return _plan(
+        df, _Asked(function, "row", returns, side_outputs, keywords), options, initial_state
+    )
 
 
 @answers_unknown
@@ -238,12 +221,13 @@ class _Asked:
     form: str
     returns: StructType | str | type[Any]
     side_outputs: Mapping[str, StructType | str | type[Any]] | None = None
-    calls: CallOptions | None = None
+    calls: Mapping[str, object] | None = None
 
 
 def _plan(df: DataFrame, asked: _Asked, options: KeyedOptions, initial_state: object) -> DataFrame:
     from .._keyed.command import KeyedCommand
     from .._keyed.output import check_sides, wire_schema
+    from .._keyed_async.options import keyed_calls
     from .engine import require_jvm
     from .identity import identify_calls
     from .initial import initial_state as initial_rows
@@ -259,7 +243,7 @@ def _plan(df: DataFrame, asked: _Asked, options: KeyedOptions, initial_state: ob
     columns, tags = parse_outputs(asked.returns, sides, found, df.sparkSession)
     command = calls = None
     if asked.calls is not None:
-        calls = asked.calls.calls(options.name, columns)
+        calls = keyed_calls(options.name, asked.calls, columns)
         if found.streaming:
             warn_without_timeout("process_keyed_async", options.name, calls.options.timeout)
         columns, tags = parse_outputs(calls.output, sides, found, df.sparkSession)
@@ -268,9 +252,9 @@ def _plan(df: DataFrame, asked: _Asked, options: KeyedOptions, initial_state: ob
             function, form, found.inputs, found.keys, columns, tags, calls
         ).dumps()
     door = require_jvm(df.sparkSession)
-    spec = keyed_spec(found, form, function, wire_schema(columns, tags), list(tags), initial)
-    if calls is not None:
-        spec["calls"] = json.dumps(calls_spec(calls, identify_calls(df, calls)))
+    told = None if calls is None else calls_spec(calls, identify_calls(df, calls))
+    output = wire_schema(columns, tags)
+    spec = keyed_spec(found, form, function, output, list(tags), initial, calls=told)
     with reported():
         return door.process_keyed(df, command, spec, None if initial is None else initial.rows)
 

@@ -65,7 +65,7 @@ def read_state(
     door = require_jvm(spark)
     check_name("state", state, "count", "the name of a state")
     check_batch_id(batch_id)
-    place: dict[str, Any] = {"checkpoint": path}
+    place: dict[str, Any] = {"checkpoint": path, "operator": 0, "version": 0, "name": ""}
     place["operator"] = _operator(_operators(door, place), path, operator)
     version = _version(door.look_up("stored_versions", place), path, batch_id)
     place["version"] = version

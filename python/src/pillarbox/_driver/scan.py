@@ -76,12 +76,12 @@ def scan(
     _check_ttl(life, found.has_event_time)
     folds = {
         "state": _states(state, df.columns, found.case_sensitive),
-        "select": _expressions(select),
+        "select": _expressions(select) or [],
         "ttl": None if life is None else life._to_spec(),
     }
     initial = initial_rows(initial_state, df.sparkSession, found, list(state))
     door = require_jvm(df.sparkSession)
-    spec = keyed_spec(found, "scan", None, None, [], initial) | folds
+    spec = keyed_spec(found, "scan", None, None, [], initial, scan=folds)
     with reported():
         return door.process_keyed(df, None, spec, None if initial is None else initial.rows)
 

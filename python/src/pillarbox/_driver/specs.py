@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql.types import StructType
+
 from .._async.command import Command
 from .._async.estimators import udf_of
 from .._async.options import BLOCKED_LOOP_MS, AsyncOptions
@@ -11,7 +13,7 @@ from .._base.functions import JvmFunction
 from .identity import Identity
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import StructField, StructType
+    from pyspark.sql.types import StructField
 
     from .._keyed_async.options import KeyedCalls
     from .initial import InitialState
@@ -32,9 +34,8 @@ def async_spec(
         **_of_jvm(function),
         "form": form_of(function),
         "estimator": udf_of(options),
-        "inputs": [] if options.inputs is None else inputs.names,  # []: all columns
+        "inputs": [] if options.inputs is None else inputs.names,
         "returns": returns.json(),
-        "call_key": list(options.call_key or ()),  # []: the inputs
         "by": [column.name for column in by],
         "signature": identity.signature,
         "operator_id": identity.operator,
@@ -58,17 +59,19 @@ def keyed_spec(
     returns: StructType | None,
     tags: list[str],
     initial: InitialState | None,
+    *,
+    calls: dict[str, Any] | None = None,
+    scan: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the spec of a ``process_keyed`` or ``scan``; ``form`` is "row", "arrow", "jvm" or
-    "scan". A scan adds its expressions."""
+    "scan", which has expressions."""
     options = found.options
     return {
-        "kind": "keyed",
         "name": options.name,
         "form": form,
         **_of_jvm(function),
         "by": found.keys.names,
-        "returns": None if returns is None else returns.json(),
+        "returns": (returns or StructType()).json(),
         "timestamp": found.timestamp,
         "backend": options.storage.state,
         "timers": options.storage._of_timers,
@@ -77,12 +80,13 @@ def keyed_spec(
         "on_late": options.on_late,
         "inputs": [] if options.inputs is None else found.inputs.names,  # []: all columns
         "tags": tags,
-        "streaming": found.streaming,
-        "event_time": found.has_event_time,
+        "names_event_time": found.timestamp is not None or options.time_sorted,
         "blocked_loop_ms": BLOCKED_LOOP_MS,
         "initial": [] if initial is None else initial.states,
         "partitions": options.partitions,
-        **({} if found.late is None else {"late": found.late.json()}),
+        "late": (found.late or StructType()).json(),
+        "calls": calls,
+        "scan": scan,
     }
 
 

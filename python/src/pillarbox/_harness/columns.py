@@ -42,9 +42,28 @@ def key_reader(columns: t.StructType, keys: t.StructType) -> Any:
     """Return a function from a row to its key, as ``ctx.key`` gives it."""
     positions = list(map(columns.names.index, keys.names))
     if len(positions) == 1:
-        return lambda row: row[positions[0]]
-    make, new = row_class(tuple(keys.names)), tuple.__new__
-    return lambda row: new(make, [row[position] for position in positions])
+        one, place = _without_minus_zero(keys[0].dataType), positions[0]
+        return lambda row: one(row[place])
+    every = _without_minus_zero(keys)
+    return lambda row: every([row[position] for position in positions])
+
+
+def _without_minus_zero(kind: t.DataType) -> Callable[[Any], Any]:
+    """Return what Spark makes of a key: of two zeros, which are one key, the positive one."""
+    if isinstance(kind, (t.FloatType, t.DoubleType)):
+        return lambda value: None if value is None else value + 0.0
+    if isinstance(kind, t.ArrayType):
+        of_element = _without_minus_zero(kind.elementType)
+        return lambda value: None if value is None else list(map(of_element, value))
+    if isinstance(kind, t.StructType):
+        of_fields = [_without_minus_zero(field.dataType) for field in kind]
+        make, new = row_class(tuple(kind.names)), tuple.__new__
+        return lambda value: (
+            None
+            if value is None
+            else new(make, [of_field(one) for of_field, one in zip(of_fields, value, strict=True)])
+        )
+    return lambda value: value
 
 
 def key_acceptor(keys: t.StructType) -> Callable[[Any], Any]:

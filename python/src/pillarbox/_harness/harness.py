@@ -30,7 +30,7 @@ from .._keyed.runtime import KeyedRuntime
 from .._keyed.surface import Timer
 from .._keyed.tagged import union_time
 from .._keyed.timers import epoch_ms
-from .._keyed_async.options import CallOptions, KeyedCalls
+from .._keyed_async.options import KeyedCalls, keyed_calls
 from .._keyed_async.permits import TaskPermits
 from .._keyed_async.runtime import AsyncKeyedRuntime
 from ..errors import ResultTypeMismatch, error, shown
@@ -60,7 +60,7 @@ class Harness:
         side_outputs: Mapping[str, str | t.StructType | type[Any]] | None,
         on_late: OnLate,
         processing_time: int | datetime,
-        given: CallOptions | None = None,
+        given: Mapping[str, object] | None = None,
     ) -> None:
         check_methods(function)
         check_flag("time_sorted", time_sorted)
@@ -68,7 +68,7 @@ class Harness:
         columns = columns_of(schema)
         self._accept_row = row_acceptor(columns, Place(error="INPUT_TYPE_MISMATCH"))
         output = parse_returns(returns, None)
-        calls = None if given is None else given.calls(type(function).__name__, output)
+        calls = None if given is None else keyed_calls(type(function).__name__, given, output)
         output = output if calls is None else calls.output
         self._accept_output = row_acceptor(output, Place())
         keys = keys_of(columns, by)
@@ -122,10 +122,10 @@ class Harness:
             if option != "limit.unit":
                 raise error("HARNESS_NEEDS_SPARK", option=option)
         runtime = AsyncKeyedRuntime(function, name, calls, *schemas, **options)
-        if calls.options.limits:
-            runtime.permits = TaskPermits(calls.options.limits)
+        if calls.options.limit:
+            runtime.permits = TaskPermits(calls.options.limit)
         self._loop = HarnessLoop(VirtualLoop())
-        opened = self._loop.open(calls.resource)
+        opened = self._loop.open(calls.options.resource)
         runtime.begin_task(self._loop.run, *opened)
         return runtime
 

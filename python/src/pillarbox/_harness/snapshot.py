@@ -66,7 +66,7 @@ def take(runtime: KeyedRuntime, space: KeySpace, clocks: dict[str, Any], note: N
     key_indexes = range(len(space.keys))
     states = {
         name: {
-            "spec": state.declaration.to_spec(),
+            "spec": state.declaration.described(),
             "cells": [
                 (key_index, entries)
                 for key_index in key_indexes
@@ -129,7 +129,7 @@ def _carries(name: str, saved: dict[str, Any], runtime: KeyedRuntime) -> tuple[S
         declared = ", ".join(map(repr, states)) or "none"
         raise error("STATE_GONE", state=name, declared=declared)
     old, state = saved["spec"], states[name]
-    new = state.declaration.to_spec()
+    new = state.declaration.described()
     if old["kind"] != new["kind"]:
         raise type_changed(name, *(f"{one['kind']} of {one['type']}" for one in (old, new)))
     carry_key = None

@@ -74,7 +74,7 @@ class StateRegistry:
         if known is None:
             handle = self.states[name] = HANDLES[kind](declaration, self._at)
             return handle
-        if known.declaration.to_spec() != declaration.to_spec():
+        if known.declaration.described() != declaration.described():
             first, second = _shown(known.declaration), _shown(declaration)
             raise error("STATE_NAME_TAKEN", state=name, first=first, second=second)
         return known

@@ -34,12 +34,14 @@ class Declaration:
             "kind": self.kind,
             "time_domain": self.time_domain,
             "type": self.type.wire_type.json(),
-            "plain": self.type.is_plain,
             "key_type": None if self.key_type is None else self.key_type.wire_type.json(),
-            "key_plain": self.key_type is not None and self.key_type.is_plain,
             "ttl": None if self.ttl is None else self.ttl._to_spec(),
-            "on_expire": self.ttl is not None and self.ttl.on_expire is not None,
         }
+
+    def described(self) -> dict[str, Any]:
+        """Return the same, and what the JVM need not know."""
+        expires = self.ttl is not None and self.ttl.on_expire is not None
+        return {**self.to_spec(), "plain": self.type.is_plain, "on_expire": expires}
 
 
 T = TypeVar("T")

@@ -2,74 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructField, StructType
 
 from .._arrow.schema import ERROR_TYPE, as_nullable, call_field
-from .._async.command import check_resource
 from .._async.estimators import check_estimators
 from .._async.given import check_retry_on
 from .._async.options import AsyncOptions
 from .._base.checks import needs_other
-from ..budgets import Budget, as_budget
 from ..errors import error
-from ..limits import Limit, as_limits
-from ..options import ErrorColumn, Timeout, as_on_error, as_retry, as_timeout, as_units
-
-if TYPE_CHECKING:
-    from .._async.options import OnError
-    from ..options import Duration
-    from ..retry import Retry
+from ..limits import as_limits
 
 
-@dataclass(frozen=True)
-class CallOptions:
-    """The options as given to ``process_keyed_async``, which documents them."""
+def keyed_calls(name: str, given: Mapping[str, object], returns: StructType) -> KeyedCalls:
+    """Check the options of ``process_keyed_async``; its rows have the columns ``returns``.
 
-    capacity: int = 100
-    timeout: Duration | Timeout | None = None
-    retry: int | Retry | None = None
-    on_error: OnError | ErrorColumn = "raise"
-    resource: Callable[[], Any] | None = None
-    limit: Limit | Sequence[Limit] | None = None
-    usage: str | Sequence[str] = ()
-    budget: Budget | None = None
-    call_column: str | None = None
-
-    def calls(self, name: str, returns: StructType) -> KeyedCalls:
-        """Check the options. Raises ``InvalidOption``, and ``InvalidFunction`` for a resource."""
-        check_resource(self.resource)
-        options = AsyncOptions(
-            name=name,
-            ordered=False,
-            explode=True,
-            capacity=self.capacity,
-            timeout=as_timeout(self.timeout),
-            retry=as_retry(self.retry),
-            on_error=as_on_error(self.on_error),
-            limits=_limits(self.limit),
-            usage=as_units(self.usage),
-            budget=as_budget(self.budget),
-            call_column=self.call_column,
-        )
-        check_estimators(options)
-        check_retry_on(options.retry, on_jvm=False)
-        return KeyedCalls(options, self.resource, returns)
-
-
-def _limits(given: object) -> tuple[Limit, ...]:
-    limits = as_limits(given)
-    if any(limit.scope == "key" for limit in limits):
-        condition = "in process_keyed_async, which calls for one row of a key at a time"
-        raise needs_other("limit.scope", "key", condition, "Leave this limit out.")
-    for limit in limits:
+    Raises ``InvalidOption``, and ``InvalidFunction`` for a resource.
+    """
+    for limit in as_limits(given.get("limit")):
+        if limit.scope == "key":
+            condition = "in process_keyed_async, which calls for one row of a key at a time"
+            raise needs_other("limit.scope", "key", condition, "Leave this limit out.")
         if limit.key is not None:
             advice = "Leave key out, or use pb.async_io before or after it."
             raise needs_other("limit.key", limit.key, "in process_keyed_async", advice)
-    return limits
+    of_form = {"name": name, "ordered": False, "explode": True}
+    options = AsyncOptions.of(name, {**given, **of_form})
+    check_estimators(options)
+    check_retry_on(options.retry, on_jvm=False)
+    return KeyedCalls(options, returns)
 
 
 @dataclass(frozen=True)
@@ -77,7 +40,6 @@ class KeyedCalls:
     """The checked options; ``returns`` are the columns of the function's rows."""
 
     options: AsyncOptions
-    resource: Callable[[], Any] | None
     returns: StructType
 
     @property

@@ -11,10 +11,9 @@ command's if the function gets late rows: a boolean, true for those. ::
 
     O READY    Python -> JVM   blob JSON {"states": [{"name", "kind": "value"|"list"|"map"|
                                "reducing"|"aggregating"|"timer", "type": schema JSON (a struct; a
-                               plain type T is wrapped as struct<value:T>), "plain", "key_type":
-                               the same for the keys of a map, else null, "key_plain", "ttl":
-                               null | {"ms",
-                               "update", "visibility", "time_domain"}, "on_expire"}],
+                               plain type T is wrapped as struct<value:T>), "key_type":
+                               the same for the keys of a map, else null, "time_domain",
+                               "ttl": null | {"ms", "update", "visibility", "time_domain"}}],
                                "timers": true if the function may set timers}
     S SCHEMAS  JVM -> Python   u32 count = 2 + states, then blobs, each an IPC schema message:
                                key columns; rows; each state's cells in the order of READY

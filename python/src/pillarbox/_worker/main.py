@@ -109,8 +109,9 @@ def _serve_keyed(infile: BinaryIO, process: WorkerProcess, channel: Channel, ini
         if calls is not None:
             run = partial(run_watched, process.loop, channel, init.spec["blocked_loop_ms"])
             resource: tuple[Any, CallContext | None] = None, None
-            if calls.resource is not None:
-                resource = run(process.resource(key, len(init.command), calls.resource))
+            if calls.options.resource is not None:
+                opening = process.resource(key, len(init.command), calls.options.resource)
+                resource = run(opening)
             opened.begin_task(run, *resource)
         if process.needs_room():
             process.loop.run_until_complete(process.make_room())

@@ -11,7 +11,7 @@ The function runs on the runtime of the workers, so that state, TTL and timers b
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import StructType
 
 from .._async.calls import CURRENT, Call, CallSite, RunningCall
+from .._async.keywords import KeyedCallKeywords
 from .._base.checks import check_count, check_name
+from .._base.keywords import takes
 from .._base.unknown_options import answers_unknown
 from .._harness.harness import Harness as _Harness
 from .._keyed.function import (
@@ -29,18 +31,14 @@ from .._keyed.function import (
 )
 from .._keyed.methods import check_kind
 from .._keyed.surface import Timer
-from .._keyed_async.options import CallOptions
 from ..options import as_units
 from .async_harness import AsyncHarness
 from .service import FakeService
 
 if TYPE_CHECKING:
-    from .._async.options import OnError
+    from typing_extensions import Unpack
+
     from .._keyed.output import OnLate
-    from ..budgets import Budget
-    from ..limits import Limit
-    from ..options import Duration, ErrorColumn, Timeout
-    from ..retry import Retry
 
 __all__ = ["AsyncHarness", "AsyncKeyedHarness", "FakeService", "KeyedHarness", "Timer", "call"]
 
@@ -98,7 +96,7 @@ class KeyedHarness(_Harness):
         )
 
 
-@answers_unknown
+@takes(KeyedCallKeywords)
 class AsyncKeyedHarness(_Harness):
     """A :class:`KeyedHarness` for an asynchronous function.
 
@@ -132,24 +130,13 @@ class AsyncKeyedHarness(_Harness):
         side_outputs: Mapping[str, str | StructType | type[Any]] | None = None,
         on_late: OnLate = "drop",
         processing_time: int | datetime = 0,
-        capacity: int = 100,
-        limit: Limit | Sequence[Limit] | None = None,
-        budget: Budget | None = None,
-        usage: str | Sequence[str] = (),
-        timeout: Duration | Timeout | None = None,
-        retry: int | Retry | None = None,
-        on_error: OnError | ErrorColumn = "raise",
-        call_column: str | None = None,
-        resource: Callable[[], Any] | None = None,
+        **keywords: Unpack[KeyedCallKeywords],
     ) -> None:
         check_kind(function, AsyncKeyedProcessFunction, others=_OTHERS)
-        calls = CallOptions(
-            *(capacity, timeout, retry, on_error, resource, limit, usage, budget, call_column)
-        )
         super().__init__(
             *(function, by, schema, returns, timestamp),
             *(order_by, time_sorted, side_outputs, on_late, processing_time),
-            calls,
+            keywords,
         )
 
 

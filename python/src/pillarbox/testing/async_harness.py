@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,18 +18,12 @@ from .._arrow.schema import (
 from .._async.command import Command
 from .._async.function import AsyncFunction
 from .._async.given import check_kind, given_options
+from .._async.keywords import AsyncKeywords
 from .._async.limit_keys import LimitKeys
-from .._async.options import (
-    AsyncOptions,
-    Engine,
-    OnError,
-    options_of_jvm,
-    refuse_for_python,
-)
+from .._async.options import AsyncOptions, options_of_jvm, refuse_for_python
 from .._async.ticketed import Ticketed
-from .._base.checks import check_choice
 from .._base.functions import JvmFunction
-from .._base.unknown_options import answers_unknown
+from .._base.keywords import takes
 from .._harness.async_task import AsyncPlan, run_task
 from .._harness.columns import columns_of
 from .._keyed.input_columns import check_binary, check_comparable
@@ -39,22 +32,10 @@ from ..errors import error
 
 if TYPE_CHECKING:
     from pyspark.sql.types import Row, StructType
-
-    from ..budgets import Budget
-    from ..options import (
-        BatchSize,
-        CarryOver,
-        Duration,
-        ErrorColumn,
-        Journal,
-        Limit,
-        ShareScope,
-        Timeout,
-    )
-    from ..retry import Retry
+    from typing_extensions import Unpack
 
 
-@answers_unknown
+@takes(AsyncKeywords)
 class AsyncHarness:
     """A function of :func:`async_io` in a test, with a clock that needs no time::
 
@@ -89,38 +70,18 @@ class AsyncHarness:
         *,
         schema: str | StructType | type[Any],
         returns: str | StructType | type[Any],
-        inputs: str | Sequence[str] | None = None,
-        explode: bool = False,
-        batch_size: int | BatchSize | None = None,
-        ordered: bool = True,
-        by: str | Sequence[str] | None = None,
-        capacity: int = 100,
-        limit: Limit | Sequence[Limit] | None = None,
-        budget: Budget | None = None,
-        usage: str | Sequence[str] = (),
-        timeout: Duration | Timeout | None = None,
-        retry: int | Retry | None = None,
-        on_error: OnError | ErrorColumn = "raise",
-        call_column: str | None = None,
-        resource: Callable[[], Any] | None = None,
-        call_key: str | Sequence[str] | None = None,
-        share_calls: bool | ShareScope = False,
-        journal: bool | str | os.PathLike[str] | Journal | None = None,
-        carry_over: bool | CarryOver = False,
-        name: str | None = None,
-        engine: Engine = "auto",
+        **keywords: Unpack[AsyncKeywords],
     ) -> None:
-        check_choice("engine", engine, Engine)
         for kind in (JvmFunction, Ticketed):
             if isinstance(function, kind):
                 raise error("HARNESS_NEEDS_SPARK", option=f"a pb.{kind.__name__}")
-        options = given_options(locals())
-        check_kind(function, options, resource)
-        _refuse(options, engine)
+        options = given_options(function, keywords)
+        check_kind(function, options)
+        _refuse(options, keywords.get("engine", "auto"))
         rows = columns_of(schema)
         self._accept = row_acceptor(rows, Place(error="INPUT_TYPE_MISMATCH"))
         options = replace(options, carry_over=None)
-        self._plan = _planned(function, options, resource, rows, parse_returns(returns, None))
+        self._plan = _planned(function, options, rows, parse_returns(returns, None))
 
     def run(self, rows: Iterable[Any]) -> list[Row]:
         """Return the rows that come out for ``rows``, given as dicts, tuples, Rows or objects.
@@ -147,7 +108,6 @@ def _refuse(options: AsyncOptions, engine: str) -> None:
 def _planned(
     function: Callable[..., Any] | AsyncFunction,
     options: AsyncOptions,
-    resource: Callable[[], Any] | None,
     schema: StructType,
     returns: StructType,
 ) -> AsyncPlan:
@@ -160,7 +120,7 @@ def _planned(
     inputs = select_inputs(schema, options.inputs, case_sensitive=False)
     added = returns if options.on_error == "raise" else as_nullable(returns)
     return AsyncPlan(
-        Command.of(function, options, resource, inputs, returns),
+        Command.of(function, options, inputs, returns),
         options,
         schema,
         positions(schema, options.inputs, inputs),

@@ -1,8 +1,11 @@
 package io.pillarbox.spark
 
+import java.nio.file.Paths
 import java.util.UUID
 
-import com.fasterxml.jackson.databind.ObjectMapper
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import com.fasterxml.jackson.databind.node.ObjectNode
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.types.StructType
@@ -11,23 +14,44 @@ import org.apache.spark.sql.types.StructType
 object SpecBuilder {
   private val mapper = new ObjectMapper
 
+  /** The specs that the Python API makes where no option is given, by what they are of. */
+  private val golden = mapper.readTree(Paths.get("tests", "golden", "specs.json").toFile)
+
   /** A spec for a function by class name. */
   def json(className: String, returns: String, change: ObjectNode => Unit = _ => ()): String = {
     val spec = mapper.createObjectNode
-    spec
       .put("name", "test")
       .put("form", "jvm")
       .put("class_name", className)
       .put("ordered", true)
       .put("capacity", 10)
-      .put("on_error", "raise")
-      .put("error_column", "error")
       .put("returns", StructType.fromDDL(returns).json)
       .put("operator_id", UUID.randomUUID.toString)
-    spec.putArray("inputs")
     change(spec)
-    if (spec.get("ordered").asBoolean) spec.put("most_held", 10 * spec.get("capacity").asInt)
-    mapper.writeValueAsString(spec)
+    val isColumn = Option(spec.get("on_error")).exists(_.asText == "column")
+    if (isColumn && !spec.has("error_column")) spec.put("error_column", "error")
+    val held = if (spec.get("ordered").asBoolean) Integer.valueOf(10 * spec.get("capacity").asInt) else null
+    if (!spec.has("most_held")) spec.put("most_held", held)
+    mapper.writeValueAsString(completed("async", spec))
+  }
+
+  /** The spec of a keyed operator, of which some fields are given. */
+  def keyed(fields: String): String =
+    mapper.writeValueAsString(completed("keyed", mapper.readTree(fields).asInstanceOf[ObjectNode]))
+
+  /** Adds the fields that nobody has given, also to the objects in it. */
+  private def completed(kind: String, spec: ObjectNode): ObjectNode = {
+    golden.get(kind).properties.asScala.foreach { field =>
+      if (!spec.has(field.getKey)) spec.set[JsonNode](field.getKey, field.getValue.deepCopy[JsonNode]()): Unit
+    }
+    spec.properties.asScala.foreach { field =>
+      (field.getKey, field.getValue) match {
+        case ("limits", limits) => limits.asScala.foreach(one => completed("limit", one.asInstanceOf[ObjectNode]))
+        case (part, inner: ObjectNode) if golden.has(part) => completed(part, inner)
+        case _ =>
+      }
+    }
+    spec
   }
 
   def asyncIO(df: DataFrame, function: Class[_], returns: String)(

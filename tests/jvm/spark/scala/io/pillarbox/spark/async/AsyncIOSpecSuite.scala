@@ -19,7 +19,7 @@ class AsyncIOSpecSuite extends AnyFunSuite {
   test("every option is read, and shown by explain") {
     val spec = AsyncIOSpec.fromJson(SpecBuilder.json("F", "x long, y string", all))
     assert(spec.options == Map("url" -> "http://service"))
-    assert(spec.retry.contains(RetrySpec(3, 100, 2.0, 30000, 0.1)))
+    assert(spec.retry.contains(RetrySpec(3, 100, 2.0, 30000, 0.1, Set.empty, refusesResults = false)))
     val tokens = LimitSpec(
       None,
       Some(RateSpec(0.5, 60000)),
@@ -31,7 +31,7 @@ class AsyncIOSpecSuite extends AnyFunSuite {
     assert(spec.limits == Seq(LimitSpec(Some(8), Some(RateSpec(50, 1000)), LimitScope.Query), tokens))
     assert(spec.batch.contains(BatchSpec(20, 10)))
     assert(spec.carryOver.contains(CarryOverSpec(60000, None, Some(4))))
-    assert(spec.onError == OnError.Column && spec.errorColumn == "why")
+    assert(spec.onError == OnError.Column && spec.errorColumn.contains("why"))
     assert(spec.inputs == Seq("id"))
     val shown = "test, form=jvm, ordered=false, capacity=7, timeout=5000ms attempt=1000ms, retry=3x 100ms, " +
       "on_error=column, limit=(concurrency=8 per_second=50 scope=query), " +
@@ -65,9 +65,11 @@ class AsyncIOSpecSuite extends AnyFunSuite {
     }
   }
 
-  test("an operator without a name is refused") {
-    val json = SpecBuilder.json("F", "x long", { node => node.remove("name"); () })
-    assert(intercept[IllegalArgumentException](AsyncIOSpec.fromJson(json)).getMessage.contains("no name"))
+  test("a field that is missing, or that nobody knows, is refused by its name") {
+    def refused(json: String) = intercept[IllegalArgumentException](AsyncIOSpec.fromJson(json)).getMessage
+    val json = SpecBuilder.json("F", "x long")
+    assert(refused(json.replace("\"capacity\":10,", "")).contains("capacity"))
+    assert(refused(json.replace("\"capacity\":10,", "\"capacity\":10,\"capcity\":1,")).contains("capcity"))
   }
 
   private def all(node: ObjectNode): Unit = {
@@ -80,8 +82,7 @@ class AsyncIOSpecSuite extends AnyFunSuite {
       .put("error_column", "why")
       .put("explode", true)
       .put("calls_per_key", 1)
-      .put("journal", "/answers")
-      .put("journal_ttl_ms", 1000)
+    node.putObject("journal").put("path", "/answers").put("ttl_ms", 1000)
     node.putArray("by").add("id")
     node.putArray("call_key").add("id")
     node.putObject("batch").put("rows", 20).put("wait_ms", 10)

@@ -32,7 +32,7 @@ class CallJournalSuite extends AnyFunSuite with LocalSpark with Eventually {
 
   private def calls(rows: DataFrame, cls: Class[_], journal: String)(more: ObjectNode => Unit = _ => ()) =
     SpecBuilder.asyncIO(rows, cls, "x long") { spec =>
-      spec.put("journal", journal)
+      kept(spec).put("path", journal)
       more(spec)
     }
 
@@ -77,7 +77,8 @@ class CallJournalSuite extends AnyFunSuite with LocalSpark with Eventually {
         Held.reset(below = 1000)
         calls(ids(0, 50), classOf[Held], journal)().collect()
         val name = read(journal).select("name").head().getString(0)
-        val purge = s"""{"path":"$journal","name":"$name","where":"key.id < 10"}"""
+        val purge =
+          s"""{"path":"$journal","name":"$name","version":null,"older_than_ms":null,"where":"key.id < 10"}"""
         assert(PythonBridge.purgeJournal(spark, purge) == 10)
         assert(PythonBridge.purgeJournal(spark, purge) == 0)
         val left = read(journal, name).selectExpr("min(key.id)", "count(*)", "sum(answer.x - key.id)").head()
@@ -112,12 +113,13 @@ class CallJournalSuite extends AnyFunSuite with LocalSpark with Eventually {
     withFolder("") { (folder, journal) =>
       Held.reset(below = 1000)
       calls(ids(0, 2), classOf[Held], journal) { spec =>
-        named("held")(spec.put("journal_ttl_ms", 1000))
+        named("held")(spec)
+        kept(spec).put("ttl_ms", 1000): Unit
       }.collect()
       Files.list(folder.resolve("answers")).forEach { file =>
         Files.setLastModifiedTime(file, java.nio.file.attribute.FileTime.fromMillis(0)): Unit
       }
-      PythonBridge.purgeJournal(spark, s"""{"path":"$journal","older_than_ms":1}""")
+      PythonBridge.purgeJournal(spark, s"""{"path":"$journal","name":null,"version":null,"older_than_ms":1,"where":null}""")
       assert(Files.list(folder.resolve("answers")).count() == 0)
     }
   }
@@ -163,7 +165,9 @@ class CallJournalSuite extends AnyFunSuite with LocalSpark with Eventually {
   }
 
   private def named(name: String, version: String = null)(spec: ObjectNode): Unit =
-    spec.put("name", name).put("journal_version", version): Unit
+    kept(spec.put("name", name)).put("version", version): Unit
+
+  private def kept(spec: ObjectNode): ObjectNode = spec.withObject("/journal")
 
   test("a key is the same for ever: the answers that are on file depend on it, and so do services") {
     val text = UTF8String.fromString("é")
@@ -262,7 +266,7 @@ class CallJournalSuite extends AnyFunSuite with LocalSpark with Eventually {
         _.put("returns", StructType.fromDDL("x long not null").json): Unit,
         _.put("returns", StructType.fromDDL("y long").json): Unit,
         _.put("explode", true): Unit,
-        _.put("journal_version", "2"): Unit
+        kept(_).put("version", "2"): Unit
       )
       changes.zipWithIndex.foreach { case (change, i) =>
         run(change)

@@ -10,7 +10,7 @@ import scala.util.Try
 import io.pillarbox.spark.async.OwnCallMetrics
 import io.pillarbox.spark.async.carry.CarryMetrics
 import io.pillarbox.spark.state.StateMaintenance
-import io.pillarbox.spark.{LocalSpark, PythonBridge}
+import io.pillarbox.spark.{LocalSpark, PythonBridge, SpecBuilder}
 import org.apache.commons.io.FileUtils
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.streaming.{StreamingQuery, Trigger}
@@ -139,9 +139,9 @@ final case class Spec(
   def json: String = {
     def quoted(texts: Seq[String]) = texts.map("\"" + _ + "\"").mkString("[", ",", "]")
     val optionsJson = options.map { case (k, v) => s""""$k":"$v"""" }.mkString("{", ",", "}")
-    s"""{"name":"test","form":"$form","class_name":"$className","options":$optionsJson,"by":${quoted(by)},
+    SpecBuilder.keyed(s"""{"name":"test","form":"$form","class_name":"$className","options":$optionsJson,"by":${quoted(by)},
        |"returns":${StructType.fromDDL(returns).json},"timestamp":${timestamp.fold("null")("\"" + _ + "\"")},
        |"backend":"$backend","timers":"$timers","order_by":${quoted(orderBy)},"time_sorted":$timeSorted,
-       |"inputs":${quoted(inputs)}$extra}""".stripMargin
+       |"inputs":${quoted(inputs)},"names_event_time":${timestamp.isDefined || timeSorted}$extra}""".stripMargin)
   }
 }

@@ -16,8 +16,8 @@ trait ScanFixture extends KeyedFixture {
       s"""{"name":${quoted(name)},"init":${quoted(init)},"update":${quoted(update)}}"""
     }
     val selected = select.map(quoted).mkString("[", ",", "]")
-    val json = s""","state":${columns.mkString("[", ",", "]")},"select":$selected,"ttl":$ttl"""
-    Spec(form = "scan", orderBy = Seq("v"), extra = json)
+    val json = s"""{"state":${columns.mkString("[", ",", "]")},"select":$selected,"ttl":$ttl}"""
+    Spec(form = "scan", orderBy = Seq("v"), extra = s""","scan":$json""")
   }
 
   def quoted(text: String): String = new ObjectMapper().writeValueAsString(text)

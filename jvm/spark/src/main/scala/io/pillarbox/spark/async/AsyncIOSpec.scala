@@ -58,11 +58,11 @@ private final class LimitScopeReader
 private[pillarbox] final case class RetrySpec(
     maxAttempts: Int,
     backoffMs: Long,
-    multiplier: Double = 1.0,
-    maxBackoffMs: Long = Long.MaxValue,
-    jitter: Double = 0.0,
-    retryOn: Set[String] = Set.empty,
-    refusesResults: Boolean = false
+    multiplier: Double,
+    maxBackoffMs: Long,
+    jitter: Double,
+    retryOn: Set[String],
+    refusesResults: Boolean
 )
 
 /** At most `permits` calls are started in any `intervalMs`, or so much is used. */
@@ -188,7 +188,7 @@ private[pillarbox] final case class TicketedSpec(pollMs: Long, waits: Boolean) {
  * @param slots parts into which the rows of the stream are divided
  */
 private[pillarbox] final case class CarryOverSpec(
-    maxLagMs: Long = CarryOverSpec.MaxLagMs,
+    maxLagMs: Long,
     @JsonDeserialize(contentAs = classOf[Integer]) maxRows: Option[Int],
     @JsonDeserialize(contentAs = classOf[Integer]) slots: Option[Int]
 ) {
@@ -200,8 +200,19 @@ private[pillarbox] final case class CarryOverSpec(
     ) mkString " "
 }
 
-private object CarryOverSpec {
-  final val MaxLagMs = 30000L
+/**
+ * Answers are kept.
+ *
+ * @param path the folder; an empty text is one in the query's checkpoint
+ * @param ttlMs the age up to which an answer is used; 0 for ever
+ * @param version part of the names of calls, beside the operator's name
+ */
+private[pillarbox] final case class JournalSpec(path: String, ttlMs: Long, version: Option[String]) {
+
+  /** The options as `explain()` shows them. */
+  def summary: String =
+    (if (path.isEmpty) "checkpoint" else path) + (if (ttlMs > 0) s" ttl=${ttlMs}ms" else "") +
+      version.fold("")(v => s" version=$v")
 }
 
 /**
@@ -212,12 +223,10 @@ private object CarryOverSpec {
  * @param mostHeld rows that are under way, or done and wait for their turn in the order, at most; none where
  *   the capacity counts them
  * @param returns the columns that the function's result adds
- * @param journal the folder in which answers are kept; an empty text is one in the query's checkpoint
- * @param journalTtlMs the age up to which an answer is used
- * @param journalVersion part of the names of calls, beside the operator's name
+ * @param journal set if answers are kept
  * @param callKey the columns that name a call; none named: those of the function
- * @param shareCalls true if rows in flight with one key share a call
- * @param shareInQuery true if all rows with one key are to come into one task for that
+ * @param shareCalls "task" if rows in flight with one key share a call; "query" if all rows with one key come
+ *   into one task for that
  * @param by the columns by whose values rows are put into partitions, and within which an order is kept; none
  *   named: rows stay where they are
  * @param callsPerKey calls of rows with one key in flight at a time
@@ -231,45 +240,47 @@ private object CarryOverSpec {
  * @param callColumn the name of the column that tells of each row's call, if there is one
  * @param units in which calls report what they use
  * @param expression true for a call in an expression, whose only result is one value
- * @param json the text this was read from, which the worker gets, too
+ * @param arguments in an expression the names of the function's parameters that are given by name, and an
+ *   empty text for each that is given by place
+ * @param threads the most threads of a worker in which a plain function runs
+ * @param blockedLoopMs the time after which a worker's loop that does not turn ends the task
  */
 private[pillarbox] final case class AsyncIOSpec(
     name: String,
-    form: String = "row",
+    form: String,
     className: Option[String],
-    options: Map[String, String] = Map.empty,
-    ordered: Boolean = true,
-    capacity: Int = 100,
+    options: Map[String, String],
+    ordered: Boolean,
+    capacity: Int,
     @JsonDeserialize(contentAs = classOf[Integer]) mostHeld: Option[Int],
-    timeoutMs: Long = 0,
-    attemptTimeoutMs: Long = 0,
+    threads: Int,
+    timeoutMs: Long,
+    attemptTimeoutMs: Long,
     retry: Option[RetrySpec],
-    onError: OnError = OnError.Raise,
-    errorColumn: String = "error",
-    limits: Seq[LimitSpec] = Nil,
-    inputs: Seq[String] = Nil,
+    onError: OnError,
+    errorColumn: Option[String],
+    limits: Seq[LimitSpec],
+    inputs: Seq[String],
     @JsonDeserialize(using = classOf[SpecJson.SchemaReader]) returns: StructType,
-    explode: Boolean = false,
+    explode: Boolean,
     batch: Option[BatchSpec],
-    by: Seq[String] = Nil,
+    by: Seq[String],
     @JsonDeserialize(contentAs = classOf[Integer]) callsPerKey: Option[Int],
-    estimator: Option[String] = None,
-    signature: String = "",
+    estimator: Option[String],
+    signature: String,
     carryOver: Option[CarryOverSpec],
-    journal: Option[String],
-    journalTtlMs: Long = 0,
-    journalVersion: Option[String],
-    callKey: Seq[String] = Nil,
-    shareCalls: Boolean = false,
-    shareInQuery: Boolean = false,
+    journal: Option[JournalSpec],
+    callKey: Seq[String],
+    shareCalls: Option[String],
     budget: Option[BudgetSpec],
     ticketed: Option[TicketedSpec],
     operatorId: String,
     callScope: Option[String],
     callColumn: Option[String],
-    units: Seq[String] = Nil,
-    expression: Boolean = false,
-    json: String = ""
+    units: Seq[String],
+    expression: Boolean,
+    arguments: Seq[String],
+    blockedLoopMs: Long
 ) {
 
   /** True if they are the calls of a keyed function, which its workers make. */
@@ -286,15 +297,16 @@ private[pillarbox] final case class AsyncIOSpec(
   def isNamed: Boolean = journal.isDefined || callKey.nonEmpty
 
   /** True if calls that ask the same must be recognised. */
-  def isKeyed: Boolean = isNamed || shareCalls
+  def isKeyed: Boolean = isNamed || shareCalls.isDefined
+
+  /** True if all rows that ask the same come into one task. */
+  def sharesInQuery: Boolean = shareCalls.contains("query")
 
   /** The number of rows that may be under way, or done and wait for their turn in the order; 0 without one. */
   def maxWaiting: Int = mostHeld.getOrElse(0)
 
   /** The operator without the pickled functions, once they are a UDF: tasks have no use for them. */
-  def withoutEstimator: AsyncIOSpec =
-    if (estimator.isEmpty) this
-    else copy(estimator = None, json = SpecJson.withFields(json)(_.put("estimator", null: String): Unit))
+  def withoutEstimator: AsyncIOSpec = copy(estimator = None)
 
   /** The same operator in a batch query. */
   def withoutCarryOver: AsyncIOSpec = copy(carryOver = None)
@@ -315,9 +327,9 @@ private[pillarbox] final case class AsyncIOSpec(
     Option.when(explode)("explode=true"),
     Option.when(by.nonEmpty)(s"by=${by.mkString("[", ", ", "]")}"),
     carryOver.map(c => s"carry_over=(${c.summary})"),
-    journal.map(path => s"journal=${if (path.isEmpty) "checkpoint" else path}$journalText"),
+    journal.map(kept => s"journal=${kept.summary}"),
     Option.when(callKey.nonEmpty)(s"call_key=${callKey.mkString("[", ", ", "]")}"),
-    Option.when(shareCalls)(s"share_calls=${if (shareInQuery) "query" else "task"}"),
+    shareCalls.map(scope => s"share_calls=$scope"),
     budgetText,
     callText,
     usageText
@@ -339,9 +351,6 @@ private[pillarbox] final case class AsyncIOSpec(
     Option.when(timeoutMs > 0)(s"${timeoutMs}ms"),
     Option.when(attemptTimeoutMs > 0)(s"attempt=${attemptTimeoutMs}ms")
   ).flatten.mkString(" ")
-
-  private def journalText: String =
-    (if (journalTtlMs > 0) s" ttl=${journalTtlMs}ms" else "") + journalVersion.fold("")(v => s" version=$v")
 }
 
 private[pillarbox] object AsyncIOSpec {
@@ -353,12 +362,6 @@ private[pillarbox] object AsyncIOSpec {
   def shown(number: Double): String =
     if (number == math.rint(number) && math.abs(number) < 1e15) number.toLong.toString else number.toString
 
-  /** @throws IllegalArgumentException if a field is missing, has no meaning or does not fit */
-  def fromJson(json: String): AsyncIOSpec = {
-    val spec = SpecJson.read[AsyncIOSpec](json)
-    if (spec.name == null) throw new IllegalArgumentException("The operator has no name")
-    if (spec.operatorId == null)
-      throw new IllegalArgumentException(s"${spec.operator}: there is no operator_id")
-    spec.copy(json = json)
-  }
+  /** @throws IllegalArgumentException as `SpecJson.read` */
+  def fromJson(json: String): AsyncIOSpec = SpecJson.read[AsyncIOSpec](json)
 }

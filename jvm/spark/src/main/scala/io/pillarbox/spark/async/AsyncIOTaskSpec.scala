@@ -167,9 +167,9 @@ private[pillarbox] final case class AsyncIOTaskSpec(
       spec.batch.map(batch => Batching(batch.rows, batch.waitMs)),
       spec.maxWaiting,
       Option.when(columns.by.nonEmpty)(Keyed(byKeys(), spec.callsPerKey.getOrElse(0))),
-      callKey = Option.when(site.journal.isDefined || spec.shareCalls)(keyOf()),
+      callKey = Option.when(site.journal.isDefined || spec.shareCalls.isDefined)(keyOf()),
       journal = answers,
-      shareCalls = spec.shareCalls,
+      shareCalls = spec.shareCalls.isDefined,
       budget = budget,
       ticketing = ticketing(tickets),
       accounted = columns.call.map(_ => CallColumn.add(_, _)),
@@ -233,9 +233,19 @@ private[pillarbox] final case class AsyncIOTaskSpec(
   private def arrowSchema(schema: StructType) =
     SparkAdapter.arrowSchema(schema, arrow.timeZone, arrow.largeVarTypes)
 
-  private def initJson(context: TaskContext): String = SessionStart.initJson(spec.json, text, context) {
-    _.put("input_schema", inputSchema.json)
-      .put("look_ahead", lookAhead): Unit
+  private def initJson(context: TaskContext): String = SessionStart.initJson(text, context) { init =>
+    init
+      .put("kind", "async")
+      .put("name", spec.name)
+      .put("capacity", spec.capacity)
+      .put("threads", spec.threads)
+      .put("explode", spec.explode)
+      .put("expression", spec.expression)
+      .put("blocked_loop_ms", spec.blockedLoopMs)
+      .put("input_schema", inputSchema.json)
+      .put("look_ahead", lookAhead)
+    spec.units.foldLeft(init.putArray("units"))(_.add(_))
+    spec.arguments.foldLeft(init.putArray("arguments"))(_.add(_)): Unit
   }
 }
 

@@ -58,7 +58,7 @@ private[async] final class HeldFolder(
   val held: HeldJournal = reading {
     journals.hold(
       folder.path,
-      task.spec.journalTtlMs,
+      task.spec.journal.fold(0L)(_.ttlMs),
       operator,
       HadoopJournalFiles.in(new Path(folder.path), folder.configuration.value.value)
     )

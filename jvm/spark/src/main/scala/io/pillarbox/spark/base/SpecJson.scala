@@ -13,13 +13,14 @@ import com.fasterxml.jackson.module.scala.{ClassTagExtensions, DefaultScalaModul
 import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
- * Reads the JSON of the Python side as case classes: `timeoutMs` from `timeout_ms`. A field that is left out
- * or null has its default, or is None; fields that a class doesn't have are ignored. Any thread.
+ * Reads the JSON of the Python side as case classes: `timeoutMs` from `timeout_ms`. It has each field of the
+ * class, and no other; null is None. Any thread.
  */
 private[pillarbox] object SpecJson {
 
   /**
-   * @throws IllegalArgumentException if a field is missing, has no meaning, or is a number that does not fit
+   * @throws IllegalArgumentException
+   *   if a field is missing or unknown, has no meaning, or is a number that does not fit
    */
   def read[A: ClassTag](json: String): A =
     try mapper.readValue[A](json)
@@ -31,10 +32,10 @@ private[pillarbox] object SpecJson {
         }
     }
 
-  /** Returns the same object with fields added or changed. */
-  def withFields(json: String)(change: ObjectNode => Unit): String = {
-    val node = mapper.readTree(json).asInstanceOf[ObjectNode]
-    change(node)
+  /** Returns an object with the fields that `fill` puts into it. */
+  def of(fill: ObjectNode => Unit): String = {
+    val node = mapper.createObjectNode
+    fill(node)
     mapper.writeValueAsString(node)
   }
 
@@ -73,6 +74,10 @@ private[pillarbox] object SpecJson {
   private val mapper = JsonMapper.builder
     .addModule(DefaultScalaModule)
     .propertyNamingStrategy(PropertyNamingStrategies.SNAKE_CASE)
-    .disable(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES, DeserializationFeature.ACCEPT_FLOAT_AS_INT)
+    .enable(
+      DeserializationFeature.FAIL_ON_MISSING_CREATOR_PROPERTIES,
+      DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES
+    )
+    .disable(DeserializationFeature.ACCEPT_FLOAT_AS_INT)
     .build() :: ClassTagExtensions
 }

@@ -1,9 +1,24 @@
 package io.pillarbox.spark.keyed
 
 import com.fasterxml.jackson.databind.annotation.JsonDeserialize
+import io.pillarbox.spark.async.AsyncIOSpec
 import io.pillarbox.spark.base.{FailureReport, SpecJson}
-import io.pillarbox.spark.state.{InitialColumn, StateStorage, StorageKind}
+import io.pillarbox.spark.state.{InitialColumn, StateStorage, StorageKind, TtlSpec}
 import org.apache.spark.sql.types.StructType
+
+/** A column of a scan's state, in SQL: its value before a key's first row, and after each row. */
+private[pillarbox] final case class ScanColumn(name: String, init: String, update: String)
+
+/**
+ * The state and the results of a scan.
+ *
+ * @param select the columns of the rows that it puts out, over row and new state; empty for all of both
+ */
+private[pillarbox] final case class ScanSpec(
+    state: Seq[ScanColumn],
+    select: Seq[String],
+    ttl: Option[TtlSpec]
+)
 
 /**
  * The options of one keyed operator, as the Python API sends them.
@@ -35,31 +50,34 @@ import org.apache.spark.sql.types.StructType
  * @param partitions
  *   the number of partitions of a stream's state; None for Spark's
  * @param calls
- *   the calls that a Python function makes, as JSON; without calls None
- * @param json
- *   the very text this was read from
+ *   the calls that a Python function makes
+ * @param scan
+ *   the expressions of the form "scan"
+ * @param blockedLoopMs
+ *   the time after which a worker's loop that does not turn ends the task
  */
 private[pillarbox] final case class KeyedSpec(
     name: String,
     form: String,
     className: Option[String],
-    options: Map[String, String] = Map.empty,
-    by: Seq[String] = Nil,
-    @JsonDeserialize(using = classOf[SpecJson.SchemaReader]) returns: StructType = new StructType,
+    options: Map[String, String],
+    by: Seq[String],
+    @JsonDeserialize(using = classOf[SpecJson.SchemaReader]) returns: StructType,
     timestamp: Option[String],
-    backend: StorageKind = StorageKind.RocksDB,
+    backend: StorageKind,
     timers: Option[StorageKind],
-    orderBy: Seq[String] = Nil,
-    timeSorted: Boolean = false,
-    inputs: Seq[String] = Nil,
-    namesEventTime: Boolean = false,
-    tags: Seq[String] = Nil,
-    onLate: String = "drop",
-    @JsonDeserialize(using = classOf[SpecJson.SchemaReader]) late: StructType = new StructType,
-    initial: Seq[InitialColumn] = Nil,
-    partitions: Option[Int] = None,
-    calls: Option[String],
-    json: String = ""
+    orderBy: Seq[String],
+    timeSorted: Boolean,
+    inputs: Seq[String],
+    namesEventTime: Boolean,
+    tags: Seq[String],
+    onLate: String,
+    @JsonDeserialize(using = classOf[SpecJson.SchemaReader]) late: StructType,
+    initial: Seq[InitialColumn],
+    @JsonDeserialize(contentAs = classOf[Integer]) partitions: Option[Int],
+    calls: Option[AsyncIOSpec],
+    scan: Option[ScanSpec],
+    blockedLoopMs: Long
 ) {
 
   /** The operator as messages name it. */
@@ -99,11 +117,6 @@ private[pillarbox] object KeyedSpec {
   /** The tag of rows of the main output; the Python package has the same. */
   final val MainTag = "main"
 
-  /** @throws IllegalArgumentException if a field is missing or has no meaning */
-  def fromJson(json: String): KeyedSpec = {
-    val spec = SpecJson.read[KeyedSpec](json)
-    if (spec.name == null || spec.form == null)
-      throw new IllegalArgumentException("The keyed operator has no name or no form")
-    spec.copy(json = json)
-  }
+  /** @throws IllegalArgumentException as `SpecJson.read` */
+  def fromJson(json: String): KeyedSpec = SpecJson.read[KeyedSpec](json)
 }

@@ -50,7 +50,7 @@ private[pillarbox] final case class AsyncIO(
   }
 
   /** The columns by which rows are put into partitions; none if they stay where they are. */
-  def gathered: Seq[Attribute] = if (by.nonEmpty) by else if (spec.shareInQuery) keys else Nil
+  def gathered: Seq[Attribute] = if (by.nonEmpty) by else if (spec.sharesInQuery) keys else Nil
 
   /** Returns the node without the plan below it, for a physical node that Spark's tasks may take along. */
   def alone: AsyncIO = copy(child = LocalRelation(child.output))

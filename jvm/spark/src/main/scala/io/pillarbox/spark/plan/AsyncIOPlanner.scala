@@ -53,7 +53,7 @@ private[pillarbox] final class AsyncIOPlanner(df: DataFrame, spec: AsyncIOSpec) 
     val failed = new MetadataBuilder().putStringArray(Inputs, rows.output.map(_.name).toArray).build()
     val told = new MetadataBuilder().putString(Operator, spec.name)
     val call = told.putStringArray(Units, spec.units.toArray).putBoolean(Batch, spec.batch.isDefined).build()
-    Option.when(spec.onError == OnError.Column)(spec.errorColumn -> failed).toMap ++
+    spec.errorColumn.map(_ -> failed).toMap ++
       spec.callColumn.map(_ -> call)
   }
 
@@ -93,7 +93,7 @@ private[plan] object AsyncIOPlanner {
       AttributeReference(field.name, field.dataType, field.nullable || spec.onError != OnError.Raise)()
     }
     val failed =
-      Option.when(spec.onError == OnError.Column)(AttributeReference(spec.errorColumn, ErrorType)())
+      spec.errorColumn.map(AttributeReference(_, ErrorType)())
     returned ++ failed ++ spec.callColumn.map(AttributeReference(_, CallColumn.Type)())
   }
 }

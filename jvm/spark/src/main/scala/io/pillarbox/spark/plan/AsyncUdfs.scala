@@ -1,7 +1,7 @@
 package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.async.{AsyncIOFunction, AsyncIOSpec, OnError}
-import io.pillarbox.spark.base.{FailureReport, SpecJson}
+import io.pillarbox.spark.base.FailureReport
 import io.pillarbox.spark.task.ReportedException
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans._
@@ -91,10 +91,7 @@ private final class UdfCall(udf: PythonUDF, declared: AsyncIOSpec, below: Logica
   private val function = AsyncIOFunction.Python(UserFunction.of(udf.func))
 
   /** The spec with the names of the arguments; an empty one for those without. */
-  private val spec = AsyncIOSpec.fromJson(SpecJson.withFields(declared.json) { fields =>
-    val names = fields.putArray("arguments")
-    arguments.foreach { case (name, _) => names.add(name.getOrElse("")) }
-  })
+  private val spec = declared.copy(arguments = arguments.map(_._1.getOrElse("")))
 
   /** Returns a plan that has the columns of `below`, and the value of the call over its columns. */
   def evaluated: (LogicalPlan, Expression) = madeBelow(below, arguments.map(_._2)) match {

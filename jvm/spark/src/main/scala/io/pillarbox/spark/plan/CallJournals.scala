@@ -11,7 +11,7 @@ private object CallJournals {
 
   /** @param batch the micro-batch that the operator runs in, if it is in a streaming query */
   def folder(node: AsyncIO, session: SparkSession, batch: Option[MicroBatch]): Option[JournalFolder] =
-    node.spec.journal.map { path =>
+    node.spec.journal.map(_.path).map { path =>
       val folder = if (path.isEmpty) inCheckpoint(batch) else path
       val qualified = JournalFolder.qualified(folder, SparkAdapter.hadoopConf(session))
       JournalFolder(qualified, SparkAdapter.broadcastHadoopConf(session))
@@ -19,7 +19,7 @@ private object CallJournals {
 
   /** @throws IllegalArgumentException (JOURNAL_UNREACHABLE) if there is no file system for the folder */
   def check(spec: AsyncIOSpec, session: SparkSession): Unit =
-    spec.journal.filter(_.nonEmpty).foreach(JournalFolder.qualified(_, SparkAdapter.hadoopConf(session)))
+    spec.journal.map(_.path).filter(_.nonEmpty).foreach(JournalFolder.qualified(_, SparkAdapter.hadoopConf(session)))
 
   private def inCheckpoint(batch: Option[MicroBatch]): String = batch match {
     case Some(known) => new Path(known.checkpoint, InCheckpoint).toString

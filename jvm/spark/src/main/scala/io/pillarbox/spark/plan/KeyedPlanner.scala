@@ -1,6 +1,5 @@
 package io.pillarbox.spark.plan
 
-import io.pillarbox.spark.async.AsyncIOSpec
 import io.pillarbox.spark.keyed.scan.{ScanCompiler, ScanOperator}
 import io.pillarbox.spark.keyed.{KeyedErrors, KeyedOperatorFactory, KeyedSpec}
 import io.pillarbox.spark.state.InitialLayout
@@ -42,7 +41,7 @@ private[pillarbox] final class KeyedPlanner(
   }
 
   /** The calls that the function makes, and the amounts that their limits charge a row with. */
-  private val calls = spec.calls.map(AsyncIOSpec.fromJson)
+  private val calls = spec.calls
   private val estimates =
     calls.toSeq.flatMap { of =>
       Estimates.of(df.sparkSession, of, analyzed.output, Estimates.toldLater(of))
@@ -85,10 +84,7 @@ private[pillarbox] final class KeyedPlanner(
   ): DataFrame = {
     val node =
       KeyedProcess(
-        spec.copy(
-          timestamp = timestamp.map(_.name),
-          namesEventTime = spec.timestamp.isDefined || spec.timeSorted
-        ),
+        spec.copy(timestamp = timestamp.map(_.name)),
         factory,
         factory.expressions,
         keys,

@@ -1,8 +1,5 @@
 package io.pillarbox.spark.plan
 
-import com.fasterxml.jackson.databind.node.ObjectNode
-import io.pillarbox.spark.async.AsyncIOSpec
-import io.pillarbox.spark.base.SpecJson
 import org.apache.spark.sql.catalyst.expressions.{IntegerLiteral, Literal}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -36,13 +33,8 @@ private[pillarbox] object LimitedCalls extends Rule[LogicalPlan] {
   /** A call of a list takes a list all the same. */
   private def narrowed(node: AsyncIO, rows: Int): AsyncIO = {
     val wanted = math.max(rows, node.spec.batch.fold(1)(_.rows))
-    if (node.spec.capacity > wanted) changed(node)(_.put("capacity", wanted).remove("most_held"))
-    else if (node.spec.mostHeld.exists(_ > wanted)) changed(node)(_.put("most_held", wanted))
+    if (node.spec.capacity > wanted) node.copy(spec = node.spec.copy(capacity = wanted, mostHeld = None))
+    else if (node.spec.mostHeld.exists(_ > wanted)) node.copy(spec = node.spec.copy(mostHeld = Some(wanted)))
     else node
-  }
-
-  private def changed(node: AsyncIO)(change: ObjectNode => Any): AsyncIO = {
-    val json = SpecJson.withFields(node.spec.json)(change(_): Unit)
-    node.copy(spec = AsyncIOSpec.fromJson(json))
   }
 }

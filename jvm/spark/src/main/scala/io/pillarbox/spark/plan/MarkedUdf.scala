@@ -38,7 +38,7 @@ private[plan] object MarkedUdf {
    * filters on other columns may come first. Not so after `asNondeterministic`.
    */
   def isMovable(udf: PythonUDF): Boolean =
-    udf.children.forall(_.deterministic) && textOf(udf).exists(SpecJson.read[Writer](_).deterministic)
+    udf.children.forall(_.deterministic) && textOf(udf).exists(SpecJson.read[Told](_).deterministic)
 
   /**
    * Returns the spec of a marked UDF.
@@ -47,15 +47,15 @@ private[plan] object MarkedUdf {
    *   (ASYNC_UDF_VERSION) if the Python package of another version has written it
    */
   def unapply(udf: PythonUDF): Option[AsyncIOSpec] = textOf(udf).map { json =>
-    val version = SpecJson.read[Writer](json).version
-    if (version != Build.version)
+    val told = SpecJson.read[Told](json)
+    if (told.version != Build.version)
       throw OperatorNote.refused(
         "ASYNC_UDF_VERSION",
         s"async_udf(${udf.name})",
         "jar" -> Build.version,
-        "package" -> version
+        "package" -> told.version
       )
-    AsyncIOSpec.fromJson(json)
+    AsyncIOSpec.fromJson(told.spec)
   }
 
   private def textOf(udf: PythonUDF): Option[String] = start(udf).map { at =>
@@ -72,5 +72,6 @@ private[plan] object MarkedUdf {
     Option.when(at >= 5 && command(at - 5) == BinUnicode)(at)
   }
 
-  private final case class Writer(version: String, deterministic: Boolean)
+  /** The mark's text; `spec` is that of an [[AsyncIOSpec]] of this version. */
+  private final case class Told(version: String, deterministic: Boolean, spec: String)
 }

@@ -35,10 +35,10 @@ private[pillarbox] object SessionStart {
     Frame.write(worker.channel, Frame.Init, blobs(parts))
   }
 
-  /** Returns the worker's description of its task: the operator's spec, and the fields that `more` adds. */
-  def initJson(spec: String, text: PythonText, context: TaskContext)(more: ObjectNode => Unit): String =
-    SpecJson.withFields(spec) { init =>
-      more(init)
+  /** Returns the worker's description of its task, with the fields that `operator` adds of itself. */
+  def initJson(text: PythonText, context: TaskContext)(operator: ObjectNode => Unit): String =
+    SpecJson.of { init =>
+      operator(init)
       text.addTo(init)
       FrameSize.of(context).addTo(init)
       init

@@ -340,8 +340,10 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
   private def inputSchema: StructType = DataTypeUtils.fromAttributes(context.task.input)
 
   private def initJson: String =
-    SessionStart.initJson(context.spec.json, context.task.text, context.taskContext) {
+    SessionStart.initJson(context.task.text, context.taskContext) {
       _.put("kind", "keyed")
+        .put("name", context.spec.name)
+        .put("blocked_loop_ms", context.spec.blockedLoopMs)
         .put("event_time", context.task.hasEventTime)
         .put("time_sorted", context.spec.timeSorted)
         .put("asks", factory.calls.exists(_.mayRefuse)): Unit

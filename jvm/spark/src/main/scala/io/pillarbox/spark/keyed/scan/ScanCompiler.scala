@@ -1,6 +1,6 @@
 package io.pillarbox.spark.keyed.scan
 
-import io.pillarbox.spark.keyed.{KeyedErrors, KeyedSpec}
+import io.pillarbox.spark.keyed.{KeyedErrors, KeyedSpec, ScanColumn}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
@@ -18,7 +18,7 @@ private[pillarbox] final class ScanCompiler(
     row: Seq[Attribute],
     lateMark: Option[Attribute]
 ) {
-  private val scan = ScanSpec.fromJson(spec.json)
+  private val scan = spec.scan.get
   private val expressions = new RowExpressions(session)
   private val isSame = SparkAdapter.sqlConf(session).resolver
   private val timeZone = SparkAdapter.sqlConf(session).sessionLocalTimeZone

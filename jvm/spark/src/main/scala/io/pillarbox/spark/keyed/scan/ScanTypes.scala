@@ -1,6 +1,6 @@
 package io.pillarbox.spark.keyed.scan
 
-import io.pillarbox.spark.keyed.KeyedErrors
+import io.pillarbox.spark.keyed.{KeyedErrors, ScanColumn}
 import org.apache.spark.sql.catalyst.expressions.{Cast, EvalMode, Expression}
 import org.apache.spark.sql.pillarbox.{LosslessTypes, SparkAdapter}
 import org.apache.spark.sql.types.{DataType, DoubleType, FloatType, NumericType}

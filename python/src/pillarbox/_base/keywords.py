@@ -1,0 +1,94 @@
+"""Keywords that several functions take, each declared once, as an ``Annotated`` of a ``TypedDict``.
+
+The docstring of the dict's module tells of each, in a section "Parameters".
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar, get_type_hints
+
+from .unknown_options import answers_unknown
+
+T = TypeVar("T", bound=Callable[..., Any])
+_PARAGRAPH = re.compile(r"^(\w+): .*(?:\n(?:    .*)?)*", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Keyword:
+    """The default of a keyword, and what makes an option of a value that is given for it."""
+
+    default: Any = None
+    convert: Callable[[Any], Any] = lambda value: value
+
+
+def takes(keywords: type) -> Callable[[T], T]:
+    """Let a function, or a class, have the keywords of a ``TypedDict``.
+
+    It declares them by ``**keywords: Unpack[...]``, which type checkers know. ``help()`` shows each
+    with its type and default; a line ``{keywords}`` of the docstring is what is told of those that
+    the docstring doesn't tell of itself. Unknown ones raise ``InvalidOption``.
+    """
+
+    def given_to(made: T) -> T:
+        taker: Any = made.__init__ if isinstance(made, type) else made  # type: ignore[misc]
+        taker.__signature__ = _with_each(inspect.signature(taker), keywords)
+        if made.__doc__:
+            made.__doc__ = _with_docs(made.__doc__, keywords)
+        return answers_unknown(made)
+
+    return given_to
+
+
+@functools.cache
+def declared(keywords: type) -> dict[str, Keyword]:
+    """Return the keywords of a ``TypedDict`` by name, in the order in which they are told of."""
+    hints = get_type_hints(keywords, include_extras=True)
+    order = sorted(hints, key=list(_docs(keywords)).index) if _docs(keywords) else hints
+    return {name: hints[name].__metadata__[0] for name in order}
+
+
+def converted(keywords: type, given: Mapping[str, object]) -> dict[str, Any]:
+    """Return the options by name, those too that are not ``given``."""
+    return {
+        name: one.convert(given.get(name, one.default)) for name, one in declared(keywords).items()
+    }
+
+
+def _with_each(signature: inspect.Signature, keywords: type) -> inspect.Signature:
+    own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    shared = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=one.default,
+            annotation=_type_of(keywords.__annotations__[name].__forward_arg__),
+        )
+        for name, one in declared(keywords).items()
+    ]
+    return signature.replace(parameters=[*own, *shared])
+
+
+def _type_of(annotation: str) -> str:
+    """Return the type in the text of an ``Annotated``."""
+    return annotation.removeprefix("Annotated[").rpartition(", Keyword(")[0]
+
+
+def _with_docs(text: str, keywords: type) -> str:
+    own, told = _paragraphs(text), _docs(keywords)
+    shared = [told[name] for name in declared(keywords) if name not in own and name in told]
+    return text.replace("{keywords}", "\n    ".join("\n".join(shared).splitlines()))
+
+
+def _docs(keywords: type) -> dict[str, str]:
+    return _paragraphs(sys.modules[keywords.__module__].__doc__ or "")
+
+
+def _paragraphs(text: str) -> dict[str, str]:
+    found = _PARAGRAPH.finditer(inspect.cleandoc(text))
+    return {one[1]: one[0].rstrip() for one in found}

@@ -1,0 +1,55 @@
+"""The specs that operators in the JVM are asked for by, of which both sides know each field.
+
+``tests/golden/specs.json`` has those without options; Scala's tests read it by case classes that
+refuse a field too many or too few. ``python test_specs.py`` writes it anew.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.types import StructType
+
+import pillarbox as pb
+from pillarbox._async.options import AsyncOptions
+from pillarbox._driver.identity import Identity
+from pillarbox._driver.keyed_input import KeyedInput, KeyedOptions
+from pillarbox._driver.specs import async_spec, keyed_spec
+from pillarbox._keyed.ttl import as_ttl
+
+FILE = Path(__file__).parents[1] / "golden/specs.json"
+
+
+def specs() -> dict[str, Any]:
+    nothing, columns = AsyncOptions.of("test", {}), StructType().add("x", "long")
+    function = pb.JvmFunction("some.Class")
+    identity = Identity("", "operator", None)
+    found = KeyedInput(
+        KeyedOptions("test", "k", None, None, None),
+        StructType().add("k", "string"), columns, None, [], False, False, None, False,
+    )  # fmt: skip
+    life = as_ttl("1 hour")
+    assert life is not None
+    return {
+        "async": async_spec(nothing, function, columns, [], columns, identity),
+        "retry": pb.Retry()._to_spec(),
+        "limit": pb.Limit(concurrency=1)._to_specs()[0] | {"concurrency": None},
+        "batch": AsyncOptions.of("f", {"batch_size": 2}).to_spec()["batch"],
+        "carry_over": AsyncOptions.of("f", {"carry_over": True}).to_spec()["carry_over"],
+        "journal": AsyncOptions.of("f", {"journal": True, "name": "f"}).to_spec()["journal"],
+        "ticketed": pb.Ticketed(len, len)._to_spec(),
+        "budget": pb.Budget(max_calls=1)._to_spec() | {"max_calls": None},
+        "keyed": keyed_spec(found, "jvm", function, columns, [], None),
+        "scan": {"state": [], "select": [], "ttl": None},
+        "ttl": life._to_spec(),
+    }
+
+
+def test_the_specs_have_the_fields_that_the_jvm_reads() -> None:
+    assert specs() == json.loads(FILE.read_text())
+
+
+if __name__ == "__main__":
+    FILE.write_text(json.dumps(specs(), indent=1) + "\n")
