@@ -41,7 +41,8 @@ def with_calls(rows: DataFrame, does: Calls, gate: Gate, folder: Path) -> DataFr
         key = {"key": "tenant"} if does.limit_key else {}
         options["limit"] = pb.Limit(concurrency=does.concurrency, per_second=does.per_second, **key)
     if does.max_calls:
-        options["budget"] = pb.Budget(max_calls=does.max_calls, on_exceeded="skip")
+        keep = str(folder / "budget") if does.keep else None
+        options["budget"] = pb.Budget(max_calls=does.max_calls, on_exceeded="skip", keep=keep)
     if does.form in ("list", "tickets"):
         options["batch_size"] = pb.BatchSize(4, wait="5ms")
     function = function_of(does.form, gate)

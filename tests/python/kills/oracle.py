@@ -172,9 +172,10 @@ def kept(of: Program, log: list[dict[str, Any]]) -> list[str]:
 def amounts(of: Program, log: list[dict[str, Any]], rows: list[list[Any]]) -> list[str]:
     """As many calls as a budget has, and none twice where nothing was killed."""
     does, start = of.calls, 0
+    anew = of.is_batch and not (does and does.keep)
     begun, answered = Counter(), Counter()
     for entry in log:
-        start += entry["event"] == "started" and of.is_batch
+        start += entry["event"] == "started" and anew
         if entry["event"] in ("call", "submit"):
             begun[start] += len(entry["asks"])
         elif entry["event"] == "answered":

@@ -62,6 +62,8 @@ class Calls:
     #: It paces calls; when they begin is not looked at.
     per_second: int | None = None
     max_calls: int | None = None
+    #: What is spent is kept over runs.
+    keep: bool = False
     #: How many rows there are of each question.
     copies: int = 1
     #: Shares of the questions whose first call fails, and of those that fail always.
@@ -189,7 +191,7 @@ def _calls(dice: random.Random) -> Calls:
     elif dice.random() < 0.15:
         does = replace(does, per_second=100)
     if dice.random() < 0.3:
-        does = replace(does, max_calls=dice.choice([10, 25, 50, 1000]))
+        does = replace(does, max_calls=dice.choice([10, 25, 50, 1000]), keep=dice.random() < 0.5)
     return does
 
 
