@@ -13,7 +13,7 @@ import com.fasterxml.jackson.module.scala.{ClassTagExtensions, DefaultScalaModul
 import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
- * Reads the JSON of the Python side as case classes: `timeoutMs` from `timeout_ms`. A field that is left out
+ * Reads the JSON of the Python side as case classes, and writes it: `timeoutMs` from `timeout_ms`. A field that is left out
  * or null has its default, or is None; fields that a class doesn't have are ignored. Any thread.
  */
 private[pillarbox] object SpecJson {
@@ -30,6 +30,8 @@ private[pillarbox] object SpecJson {
           case _ => throw new IllegalArgumentException(s"Not as expected: ${problem.getMessage}", problem)
         }
     }
+
+  def write(value: AnyRef): String = mapper.writeValueAsString(value)
 
   /** Returns the same object with fields added or changed. */
   def withFields(json: String)(change: ObjectNode => Unit): String = {
