@@ -156,6 +156,20 @@ def test_the_users_message_stands_once_and_no_line_for_programs(refused: tuple[s
         assert "pillarbox-failure" not in str(error)
 
 
+def read_from_the_text(seen: Seen) -> dict[str, Any]:
+    """The failures as they are found when the driver keeps their reports no more."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("pillarbox._driver.failure_of.recent_failure", lambda text: None)
+        return seen.failures()
+
+
+def test_the_text_tells_what_the_driver_kept(refused: tuple[str, Seen]) -> None:
+    _, seen = refused
+    for way, kept in seen.failures().items():
+        found = read_from_the_text(seen)[way]
+        assert (type(found), str(found), vars(found)) == (type(kept), str(kept), vars(kept))
+
+
 def test_the_condition_is_ours_where_spark_lets_it_be(
     spark: SparkSession, refused: tuple[str, Seen]
 ) -> None:
@@ -386,6 +400,9 @@ def test_a_users_exception_in_process(spark: SparkSession, tmp_path: Path) -> No
         assert (found.kind, found.message) == ("LookupError", "no such thing")
         assert found.traceback.endswith("LookupError: no such thing")
         assert "in fails" in found.traceback
+    for way, kept in seen.failures().items():
+        found = read_from_the_text(seen)[way]
+        assert (type(found), str(found), vars(found)) == (type(kept), str(kept), vars(kept))
     assert has_condition(spark, seen.errors["batch"], "KEYED_CALL_FAILED")
 
 

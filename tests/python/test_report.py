@@ -276,6 +276,11 @@ def test_what_spark_writes_before_is_skipped(text: str) -> None:
         "RuntimeError: " + TEXT,
         TEXT.replace("[ASYNC", "[ ASYNC"),
         "[NO_SUCH_NAME] It failed.",
+        "[INVALID_TYPE] Argument `x` should not be a str.",  # PySpark's
+        WORKER
+        + TRACEBACK
+        + "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in "
+        "worker has different version: 3.10 than that in driver: 3.11, PySpark cannot run.",
     ],
 )
 def test_what_is_not_ours_or_broken_gives_none(text: str) -> None:

@@ -48,10 +48,11 @@ def failure_of(error: BaseException | None) -> PillarboxError | None:
     its cause. An error of Pillarbox, as planning and the harnesses raise it, is returned itself.
 
     The result is a ``CallFailed``, ``WorkerFailed``, ``ResultTypeMismatch``, ``StateError`` or
-    another :class:`PillarboxError`, the same on both engines; see there for its attributes. It is a
-    ``WorkerFailed`` without operator if one of Spark's own workers was killed (they run the
-    functions of ``engine="python"``), or if no worker could start because its Python has no
-    PySpark: Spark doesn't tell whose worker it was. Never raises, and starts no job. ::
+    another :class:`PillarboxError`; see there for its attributes. On both engines it is the same,
+    but that ``engine="python"`` tells ``attempts`` and ``elapsed_ms`` of ``ASYNC_CALL_FAILED``
+    alone. It is a ``WorkerFailed`` without operator if one of Spark's own workers was killed (they
+    run the functions of ``engine="python"``), or if no worker could start because its Python has
+    no PySpark: Spark doesn't tell whose worker it was. Never raises, and starts no job. ::
 
         try:
             df.collect()

@@ -37,7 +37,7 @@ _PARTS = {
     "event": rf"process\((?:{_ROW})\)|{_VALUES}",
     "hint": r"(?: ctx\..*)?",
     "key": _KEY,
-    "kind": ".+?",
+    "kind": ".{1,100}?",
     "row": _ROW,
 }
 _OURS = re.compile(
@@ -51,7 +51,7 @@ def read(text: str) -> Report | None:
     """Return the report of the error with this text; None if it doesn't begin as one of ours."""
     own = _SQLSTATE.sub("", _APPENDED.split(text, maxsplit=1)[0].rstrip()).rstrip()
     head = _HEAD.match(own)
-    if head is None or not (head["operator"] or head["condition"] in CATALOGUE):
+    if head is None or not (head["operator"] or _is_ours(head["condition"], head["line"])):
         return None
     condition, behind = head["condition"], own[head.end() :].removeprefix("\n\n")
     remedy = CATALOGUE.get(condition, {}).get("remedy", "")
@@ -80,6 +80,13 @@ def read(text: str) -> Report | None:
         attempts=int(given["attempts"].split()[0]) if "attempts" in given else None,
         elapsed_ms=int(given["elapsed_ms"]) if "elapsed_ms" in given else None,
     )
+
+
+def _is_ours(condition: str, line: str) -> bool:
+    """Return True if a line has the words of the condition: PySpark has some of the same name."""
+    parts = Formatter().parse(CATALOGUE.get(condition, {}).get("message", ""))
+    words = next((literal for literal, *_ in parts if literal), None)
+    return words is not None and words in line
 
 
 @cache
