@@ -5,8 +5,8 @@ import java.nio.file.Paths
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
-import io.pillarbox.spark.{LocalSpark, PythonBridge}
 import io.pillarbox.spark.plan.ErrorText
+import io.pillarbox.spark.{LocalSpark, PythonBridge}
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
