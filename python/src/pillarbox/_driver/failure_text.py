@@ -1,8 +1,8 @@
 """Reads the report of a failure from the error's text, where the driver keeps no report.
 
 That is so with ``engine="python"``, whose errors come through Spark's own workers, and for errors
-that the driver no longer keeps. What the text doesn't tell, or tells so that it could be read in
-two ways, is None; ``kind`` and ``message`` are then the condition and its text.
+that the driver no longer keeps. What the text doesn't tell is None; ``kind`` and ``message`` are
+then the condition and its text.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ import com.fasterxml.jackson.module.scala.{ClassTagExtensions, DefaultScalaModul
 import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
- * Reads the JSON of the Python side as case classes, and writes it: `timeoutMs` from `timeout_ms`. A field that is left out
- * or null has its default, or is None; fields that a class doesn't have are ignored. Any thread.
+ * Reads the JSON of the Python side as case classes, and writes it: `timeoutMs` from `timeout_ms`. A field that
+ * is left out or null has its default, or is None; fields that a class doesn't have are ignored. Any thread.
  */
 private[pillarbox] object SpecJson {
 
