@@ -35,8 +35,9 @@ def _report_import_error(problem: Exception, outfile: BinaryIO) -> None:
             f"this is Python {sys.version.split()[0]}, and 3.10 is the oldest that is supported"
         )
     text = f"{words['message']} {words['remedy']}".format(reason=reason, python=sys.executable)
-    told = {"type": kind, "condition": condition, "text": text}
-    told |= {"kind": condition, "message": text}
+    told: dict[str, Any] = {"type": kind, "condition": condition, "text": text}
+    told |= {"kind": condition, "message": text, "operator": "", "traceback": ""}
+    told |= dict.fromkeys(("key", "row", "timer", "attempts", "elapsed_ms"))
     report = json.dumps(told).encode()
     body = b"T" + struct.pack("<I", len(report)) + report
     outfile.write(struct.pack("<I", len(body)) + body)

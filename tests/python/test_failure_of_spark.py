@@ -22,7 +22,6 @@ from pyspark.sql.types import LongType
 
 import pillarbox as pb
 from pillarbox._async import options
-from pillarbox._base.report import Report
 from spark_support import is_connect
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -145,9 +144,7 @@ def test_a_users_exception_in_a_call(refused: tuple[str, Seen]) -> None:
         assert "for the row (id=3) with LookupError: no such thing:\n3." in str(found)
 
 
-def test_the_users_message_stands_once_and_no_line_for_programs(
-    spark: SparkSession, refused: tuple[str, Seen]
-) -> None:
+def test_the_users_message_stands_once_and_no_line_for_programs(refused: tuple[str, Seen]) -> None:
     engine, seen = refused
     for error in seen.errors.values():
         # In the line of what failed, and where the traceback ends. Connect's client adds the stack
@@ -156,8 +153,21 @@ def test_the_users_message_stands_once_and_no_line_for_programs(
         assert (told.count("no such thing: 3."), told.count("no such thing:\n3")) == (1, 1)
         assert told.count("To go on without such rows use on_error") == 1
         assert engine == "python" or told.count("Traceback (most recent call last):") == 1
-        # Where texts alone come through, they carry the report.
-        assert told.count("pillarbox-failure ") == (engine == "python")
+        assert "pillarbox-failure" not in str(error)
+
+
+def read_from_the_text(seen: Seen) -> dict[str, Any]:
+    """The failures as they are found when the driver keeps their reports no more."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("pillarbox._driver.failure_of.recent_failure", lambda text: None)
+        return seen.failures()
+
+
+def test_the_text_tells_what_the_driver_kept(refused: tuple[str, Seen]) -> None:
+    _, seen = refused
+    for way, kept in seen.failures().items():
+        found = read_from_the_text(seen)[way]
+        assert (type(found), str(found), vars(found)) == (type(kept), str(kept), vars(kept))
 
 
 def test_the_condition_is_ours_where_spark_lets_it_be(
@@ -390,6 +400,9 @@ def test_a_users_exception_in_process(spark: SparkSession, tmp_path: Path) -> No
         assert (found.kind, found.message) == ("LookupError", "no such thing")
         assert found.traceback.endswith("LookupError: no such thing")
         assert "in fails" in found.traceback
+    for way, kept in seen.failures().items():
+        found = read_from_the_text(seen)[way]
+        assert (type(found), str(found), vars(found)) == (type(kept), str(kept), vars(kept))
     assert has_condition(spark, seen.errors["batch"], "KEYED_CALL_FAILED")
 
 
@@ -495,9 +508,7 @@ def test_a_keyed_worker_that_is_killed(spark: SparkSession) -> None:
 
 
 def test_an_error_that_is_not_ours_gives_none_whatever_it_says(spark: SparkSession) -> None:
-    forged = Report(
-        "CallFailed", "ASYNC_CALL_FAILED", "It failed.", "f", "KeyError", "'x'"
-    ).layout()
+    forged = "[ASYNC_CALL_FAILED] async_io(f): The call failed."
 
     def says(value: int) -> int:
         raise RuntimeError(forged)
@@ -515,7 +526,7 @@ def test_an_error_that_is_not_ours_gives_none_whatever_it_says(spark: SparkSessi
 
 
 def test_a_users_text_that_looks_like_ours_stays_a_text(spark: SparkSession, engine: str) -> None:
-    forged = Report("StateError", "STATE_GONE", "It failed.", "f", "KeyError", "'x'").layout()
+    forged = "[KEYED_CALL_FAILED] process_keyed(f): It failed."
 
     async def says(row: Any) -> int:
         raise RuntimeError(f"x\n{forged}")

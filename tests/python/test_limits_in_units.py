@@ -186,7 +186,6 @@ def test_operators_that_name_a_limit_share_it(spark: SparkSession, log: CallLog)
     failure = pb.failure_of(caught.value)
     assert isinstance(failure, pb.InvalidOption)
     message = str(failure)
-    assert "pillarbox-failure" not in message
     assert "NAMED_LIMITS_DIFFER" in message
     assert "async_io(calls 4)" in message
     assert "async_io(calls 2)" in message or "async_io(calls 3)" in message

@@ -1,4 +1,4 @@
-"""The text that carries a failure to whoever catches Spark's error: written and found again."""
+"""The text of a failure, as whoever catches Spark's error reads it, and what is found in it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 import pillarbox as pb
 from pillarbox._arrow.rows import RowReader
-from pillarbox._base.report import Report, parse, report_of
+from pillarbox._base.failures import final_failure
+from pillarbox._base.report import Report, report_of, report_of_call
 from pillarbox._base.values import Values, key_text, row_text, use
+from pillarbox._driver.failure_text import read
 from pillarbox.errors import error
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -45,54 +47,25 @@ class Told(PySparkException):
         return self._desc
 
 
-def report(**fields: Any) -> Report:
-    given: dict[str, Any] = {
-        "type": "CallFailed",
-        "condition": "ASYNC_CALL_FAILED",
-        "text": "It failed.",
-        "operator": "async_io(f)",
-        "kind": "KeyError",
-        "message": "'x'",
-        "row": "id=3",
-        "attempts": 2,
-        "elapsed_ms": 15,
-        "traceback": f"{TRACEBACK}KeyError: 'x'",
-    }
-    return Report(**{**given, **fields})
+def raised_now(problem: BaseException) -> BaseException:
+    try:
+        raise problem
+    except BaseException as raised:
+        return raised
+
+
+def called(problem: Exception, traced: bool = True, row: str = "id=3") -> Report:
+    """The report of a call that raised ``problem``."""
+    failed = final_failure(raised_now(problem))
+    failed = replace(failed, traceback=failed.traceback.rstrip("\n") if traced else "")
+    return report_of_call(failed, "async_io(f)", row, 2, 15)
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["about"] for case in CASES])
-def test_a_report_is_laid_out_as_the_golden_file_says(case: Any) -> None:
-    assert Report(**case["report"]).layout() == case["layout"]
-
-
-@pytest.mark.parametrize("case", CASES, ids=[case["about"] for case in CASES])
-def test_what_is_laid_out_is_read_again_with_messages_whole(case: Any) -> None:
-    told = case["report"]
-    found = parse(case["layout"])
-    assert found is not None
-    for name in ("type", "condition", "text", "kind", "message", "attempts", "elapsed_ms"):
-        assert getattr(found, name) == told.get(name), name
-    assert found.traceback == told.get("traceback", "").rstrip("\n")
-    for name in ("key", "row", "timer"):  # shortened at most
-        shown, given_value = getattr(found, name), told.get(name)
-        assert shown == given_value or given_value.startswith(shown.removesuffix("…"))
-
-
-def test_a_reader_meets_the_message_and_the_traceback_before_the_line_for_programs() -> None:
-    told = report(
-        text="The call failed with KeyError: no such product.",
-        message="no such product",
-        traceback=f"{TRACEBACK}KeyError: no such product",
-    )
-    layout = told.layout()
-    assert layout.startswith("[ASYNC_CALL_FAILED] async_io(f): The call failed with KeyError: no")
-    assert layout.count("no such product") == 2
-    assert layout.index("Traceback") < layout.index("pillarbox-failure")
-    assert parse(layout) == told
-    long = replace(told, traceback=f"{TRACEBACK * 20}KeyError: no such product")
-    assert long.layout().split("\n")[1].startswith("pillarbox-failure")
-    assert parse(long.layout()) == long
+def test_people_read_what_the_golden_file_says(case: Any) -> None:
+    told = Report(**case["report"])
+    assert told.told() == case["told"]
+    assert Report.of_json(told.to_json()) == told
 
 
 @pytest.mark.parametrize("message", ["no such product:\nx", "no such product: " + "x" * 600])
@@ -100,32 +73,20 @@ def test_a_reader_meets_the_message_and_the_traceback_before_the_line_for_progra
 def test_a_message_that_the_head_shortens_is_whole_once_and_the_remedy_is_in_the_head(
     message: str, raised: bool
 ) -> None:
-    told = report(
-        text=f"The call failed with KeyError: {message}. Use on_error.",
-        message=message,
-        traceback=f"{TRACEBACK}KeyError: {message}" if raised else "",
-    )
-    layout = told.layout()
-    head = layout.partition("\n")[0]
+    told = called(LookupError(message), raised)
+    text = told.told()
+    head = text.partition("\n")[0]
     assert head.startswith(
-        "[ASYNC_CALL_FAILED] async_io(f): The call failed with KeyError: no such"
+        "[ASYNC_CALL_FAILED] async_io(f): The call failed after 2 attempts in 15"
     )
-    assert head.endswith(". Use on_error.")
+    assert head.endswith('. To go on without such rows use on_error="null" or on_error="column".')
     assert len(head) < 500
-    assert layout.count("no such product:") == 2
-    assert layout.count(message) == 1
-    assert parse(layout) == told
-    cut = parse(layout[: 1 + sum(map(len, layout.split("\n")[:2]))])
-    if len(message) > 500:  # Spark Connect may cut what is behind the line for programs
-        assert cut is not None
-        assert message.startswith(cut.message.removesuffix("…"))
-
-
-@pytest.mark.parametrize("case", CASES, ids=[case["about"] for case in CASES])
-def test_what_spark_writes_behind_a_report_is_not_part_of_it(case: Any) -> None:
-    layout = case["layout"]
-    behind = " SQLSTATE: XXKST\n=== Streaming Query ===\nIdentifier: {a}"
-    assert parse(layout + behind) == parse(layout)
+    assert text.count("no such product:") == 2
+    assert text.count(message) == 1
+    assert read(text) == told
+    cut = read(text[:1000] + "...")  # as Spark Connect may
+    assert cut is not None
+    assert (cut.row, cut.kind, cut.attempts) == ("id=3", "LookupError", 2)
 
 
 @pytest.mark.parametrize("case", ROWS, ids=[f"{one['sql']} {one.get('show', '')}" for one in ROWS])
@@ -149,65 +110,110 @@ ODD = st.text(
     ),
     max_size=700,
 )
-OURS = st.just(report().layout())
-TEXTS = st.one_of(ODD, st.builds("".join, st.lists(st.one_of(ODD, OURS), max_size=3)))
-
-
-@given(TEXTS, TEXTS, TEXTS, st.booleans())
-def test_a_message_within_text_and_traceback_is_found_again(
-    before: str, message: str, behind: str, raised: bool
-) -> None:
-    trace = f"{before}{message}" if raised else behind
-    told = report(text=f"{before[:50]}{message}{behind[:50]}", message=message, traceback=trace)
-    found = parse(told.layout())
-    assert found is not None
-    assert found == replace(
-        told, operator=found.operator, row=found.row, kind=found.kind,
-        traceback=trace.rstrip("\n"),
-    )  # fmt: skip
-
-
-@given(
-    st.builds(
-        report,
-        text=TEXTS,
-        message=TEXTS,
-        kind=ODD,
-        operator=ODD,
-        row=st.none() | TEXTS,
-        key=st.none() | TEXTS,
-        timer=st.none() | ODD,
-        traceback=TEXTS,
-        attempts=st.none() | st.integers(1, 2**31 - 1),
-        elapsed_ms=st.none() | st.integers(0, 2**62),
-    ),
-    TEXTS,
-    st.sampled_from(["", STREAM, WORKER + TRACEBACK + "pillarbox.errors.CallFailed: "]),
+WORDS = st.sampled_from(
+    [
+        ") with KeyError: ",
+        " It came for the row (",
+        "\n\n",
+        "LookupError: ",
+        "async_io(g): ",
+        "…",
+        ".",
+    ]
 )
-def test_whatever_the_texts_are_they_are_found_again(told: Report, after: str, before: str) -> None:
-    layout = told.layout()
-    for text in (before + layout, f"{before}{layout}\n\nJVM stacktrace:\n{after}"):
-        found = pb.failure_of(Told(text))
+TEXTS = st.builds("".join, st.lists(st.one_of(ODD, WORDS, st.just("x" * 300)), max_size=3))
+BEHIND = [
+    "",
+    " SQLSTATE: 39000 SQLSTATE: XXKST\n=== Streaming Query ===\nId",
+    "\n\nJVM stacktrace:\na",
+]
+
+
+def plain(text: str | None) -> str:
+    """A text without what reading may change where nothing else has it: full stops, line ends."""
+    return "".join((text or "").replace(".", "").split())
+
+
+@given(TEXTS, st.one_of(TEXTS, st.integers()), st.booleans(), st.sampled_from(BEHIND))
+def test_what_a_text_tells_of_a_call_is_read_from_it(
+    message: str, value: Any, raised: bool, behind: str
+) -> None:
+    told = called(LookupError(message), raised, row_text(Row(a=value, b=1)))
+    found = read(told.told() + behind)
+    assert found is not None
+    same = replace(found, text=told.text, message=told.message, traceback=told.traceback)
+    assert same == told
+    if found.message.endswith("…"):  # the message has the line of the traceback within it
+        assert plain(told.message).startswith(plain(found.message[:-1]))
+    else:
+        assert (plain(found.text), plain(found.message)) == (plain(told.text), plain(told.message))
+    assert found.traceback == told.traceback.rstrip()
+
+
+@given(TEXTS, TEXTS)
+def test_errors_of_ours_are_read_with_their_row_and_their_own_message(value: str, a: str) -> None:
+    wrong = error("RESULT_TYPE_MISMATCH", column="y", expected="bigint", value=value, found="str")
+    told = report_of_call(final_failure(wrong), "async_io(f)", row_text(Row(a=a, b=1)), 1, 15)
+    found = read(told.told())
+    assert found is not None
+    kinds = (found.type, found.condition, found.kind)
+    assert kinds == ("ResultTypeMismatch", "RESULT_TYPE_MISMATCH", "RESULT_TYPE_MISMATCH")
+    assert plain(found.text) == plain(told.text)
+    assert (found.row, plain(found.message)) == (told.row, plain(told.message))
+    assert (found.attempts, found.elapsed_ms) == (None, None)  # the text doesn't tell them
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        SystemExit(3),
+        MemoryError("all"),
+        ConnectionError("x" * 700),
+        error("FUNCTION_LOAD_FAILED", kind="LookupError", reason="no\nsuch"),
+        error("EVENT_LOOP_BLOCKED", blocked_ms=5000, stack="  File a\n\n  in f\n" * 40),
+        error("WORKER_IMPORT_FAILED", reason="No module named 'pyarrow'", python="python3"),
+        error("RESOURCE_OPEN_FAILED", resource="f", kind="OSError", reason="port 5432"),
+    ],
+    ids=lambda problem: getattr(problem, "condition", type(problem).__name__),
+)
+def test_the_end_of_a_worker_is_read_from_its_text(problem: BaseException) -> None:
+    told = report_of(raised_now(problem), "async_io(f)")
+    found = read(told.told())
+    assert found is not None
+    given = getattr(problem, "parameters", {})
+    kind, message = given.get("kind", told.kind), given.get("reason", told.message)
+    if told.condition in ("EVENT_LOOP_BLOCKED", "WORKER_IMPORT_FAILED"):
+        kind, message = told.condition, told.message
+    assert (found.kind, found.message) == (kind, message)
+    assert replace(found, kind=told.kind, message=told.message) == replace(
+        told, traceback=told.traceback.rstrip("\n")
+    )
+
+
+@pytest.mark.parametrize(
+    ("event", "row", "timer"),
+    [
+        ("process(Row(id=3, s='in (a)'))", "id=3, s='in (a)'", None),
+        ("on_timer(77) in event time", None, "77 in event time"),
+        ("on_timer(77 in event time)", None, "77 in event time"),  # of the JVM
+    ],
+)
+def test_the_key_and_what_it_was_given_are_read_from_the_text(
+    event: str, row: str | None, timer: str | None
+) -> None:
+    """Of a driver that keeps the report no more."""
+    told = error(
+        "KEYED_CALL_FAILED", key="'a in b'", event=event, kind="KeyError", reason="1", hint=""
+    )
+    told.__cause__ = raised_now(KeyError(1))
+    ours = error("KEYED_CALL_FAILED", key="'a in b'", event=event, kind="X", reason="1", hint="")
+    ours.__cause__ = error("UNKNOWN_STATE", state="'m'", declared="none")
+    for problem, kind in ((told, "KeyError"), (ours, "UNKNOWN_STATE")):
+        report = report_of(problem, "process_keyed(K)")
+        found = read(report.told())
         assert found is not None
-        assert found.message == told.message
-        assert found.traceback == told.traceback.rstrip("\n")
-        assert (found.attempts, found.elapsed_ms) == (told.attempts, told.elapsed_ms)
-        assert str(found).endswith(told.text)
-        for shown, whole in ((found.row, told.row), (found.key, told.key)):
-            assert shown == whole or (whole or "").startswith((shown or "?").removesuffix("…"))
-
-
-@given(st.builds(report, text=TEXTS, message=TEXTS, operator=ODD, kind=ODD, row=ODD, key=ODD))
-def test_what_programs_read_is_among_the_first_characters(told: Report) -> None:
-    layout = told.layout()
-    if len(layout) <= 1200:
-        assert parse(layout) is not None
-        return
-    lines = layout.split("\n")
-    assert len(lines[0]) + len(lines[1]) + 2 < 2048 - len(WORKER + TRACEBACK)
-    cut = pb.failure_of(Told(layout[: len(lines[0]) + len(lines[1]) + 1]))
-    assert cut is not None
-    assert cut.condition == told.condition
+        assert (found.key, found.row, found.timer) == ("'a in b'", row, timer)
+        assert (found.kind, found.message, found.text) == (kind, report.message, report.text)
 
 
 @given(TEXTS)
@@ -221,56 +227,60 @@ def test_reading_never_fails(text: str) -> None:
     assert isinstance(pb.failure_of(Told(text)), (pb.PillarboxError, type(None)))
 
 
-LAYOUT = report().layout()
+TEXT = called(LookupError("no such product")).told()
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        LAYOUT,
-        STREAM + LAYOUT + " SQLSTATE: XXKST\n=== Streaming Query ===",
-        WORKER + TRACEBACK + "pillarbox.errors.CallFailed: " + LAYOUT,
+        TEXT,
+        STREAM + TEXT + " SQLSTATE: XXKST\n=== Streaming Query ===\nIdentifier",
+        WORKER + TRACEBACK + "pillarbox.errors.CallFailed: " + TEXT,
         "[PYTHON_EXCEPTION] "
         + WORKER[:-1]
         + " "
         + TRACEBACK
         + "pillarbox.errors.CallFailed: "
-        + LAYOUT,
+        + TEXT,
         STREAM
         + "[PYTHON_EXCEPTION] "
         + WORKER
         + TRACEBACK
         + "pillarbox.errors.CallFailed: "
-        + LAYOUT,
+        + TEXT,
         "\n  An exception was thrown from the Python worker. Please see the stack trace below.\n"
-        + LAYOUT,
-        TRACEBACK + "pyspark.errors.exceptions.captured.PythonException: " + LAYOUT,
+        + TEXT,
+        TRACEBACK + "pyspark.errors.exceptions.captured.PythonException: " + TEXT,
+        "[PYTHON_EXCEPTION] " + WORKER + "pillarbox.errors.CallFailed: " + TEXT,  # hideTraceback
         "Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent "
         "failure: Lost task 0.3 in stage 1.0 (TID 3) (host executor 1): "
-        "org.apache.spark.sql.pillarbox.ReportedException: " + LAYOUT,
+        "org.apache.spark.sql.pillarbox.ReportedException: " + TEXT,
     ],
 )
 def test_what_spark_writes_before_is_skipped(text: str) -> None:
     found = pb.failure_of(Told(text))
+    told = called(LookupError("no such product"))
     assert isinstance(found, pb.CallFailed)
-    assert found.traceback == report().traceback
-    assert str(found) == "[ASYNC_CALL_FAILED] async_io(f): It failed."
+    assert found.traceback == told.traceback.rstrip("\n")
+    assert str(found) == f"[ASYNC_CALL_FAILED] async_io(f): {told.text}"
 
 
 @pytest.mark.parametrize(
     "text",
     [
         "",
-        "[ASYNC_CALL_FAILED] async_io(f): It failed.",
-        TRACEBACK + "RuntimeError: " + LAYOUT,
-        TRACEBACK + "RuntimeError: x\npillarbox.errors.CallFailed: " + LAYOUT,
-        TRACEBACK + "KeyError: 1\n\nDuring handling\n\n" + TRACEBACK + "ValueError: " + LAYOUT,
-        "[USER_RAISED_EXCEPTION] " + LAYOUT,
-        LAYOUT.replace('"condition":"ASYNC', '"condition":"OTHER'),
-        LAYOUT.replace('{"type"', '{"type'),
-        LAYOUT.replace('"texts":[', '"texts":["a",'),
-        LAYOUT.replace('"attempts":2', '"attempts":"2"'),
-        LAYOUT.replace('"kind"', '"kinds"'),
+        TRACEBACK + "RuntimeError: " + TEXT,
+        TRACEBACK + "RuntimeError: x\npillarbox.errors.CallFailed: " + TEXT,
+        TRACEBACK + "KeyError: 1\n\nDuring handling\n\n" + TRACEBACK + "ValueError: " + TEXT,
+        "[USER_RAISED_EXCEPTION] " + TEXT,
+        "RuntimeError: " + TEXT,
+        TEXT.replace("[ASYNC", "[ ASYNC"),
+        "[NO_SUCH_NAME] It failed.",
+        "[INVALID_TYPE] Argument `x` should not be a str.",  # PySpark's
+        WORKER
+        + TRACEBACK
+        + "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in "
+        "worker has different version: 3.10 than that in driver: 3.11, PySpark cannot run.",
     ],
 )
 def test_what_is_not_ours_or_broken_gives_none(text: str) -> None:
@@ -279,12 +289,12 @@ def test_what_is_not_ours_or_broken_gives_none(text: str) -> None:
 
 
 def test_a_users_own_exception_is_never_read() -> None:
-    assert pb.failure_of(RuntimeError(LAYOUT)) is None
+    assert pb.failure_of(RuntimeError(TEXT)) is None
     assert pb.failure_of(None) is None
 
 
 def test_causes_are_looked_through_and_circles_end() -> None:
-    inner, outer = Told(LAYOUT), RuntimeError("my job failed")
+    inner, outer = Told(TEXT), RuntimeError("my job failed")
     outer.__cause__ = inner
     assert isinstance(pb.failure_of(outer), pb.CallFailed)
     first, second = RuntimeError("a"), RuntimeError("b")
@@ -315,16 +325,17 @@ def test_an_error_of_the_harness_is_given_back() -> None:
 
 
 def test_an_error_that_was_found_travels_between_processes() -> None:
-    found = pb.failure_of(Told(LAYOUT))
+    found = pb.failure_of(Told(TEXT))
     copy = pickle.loads(pickle.dumps(found))
     assert (type(copy), str(copy), vars(copy)) == (pb.CallFailed, str(found), vars(found))
 
 
-def test_an_error_of_a_newer_worker_is_a_pillarbox_error() -> None:
-    found = pb.failure_of(Told(report(type="QuotaExceeded", condition="QUOTA_EXCEEDED").layout()))
-    assert type(found) is pb.PillarboxError
-    assert found.condition == "QUOTA_EXCEEDED"
-    assert type(pb.failure_of(Told(report(type="shown").layout()))) is pb.PillarboxError
+def test_an_error_of_another_version_is_a_pillarbox_error() -> None:
+    for name in ("QuotaExceeded", "shown"):
+        newer = replace(called(LookupError("x")), type=name, condition="QUOTA_EXCEEDED")
+        for found in (newer.to_error(), pb.failure_of(Told(newer.told()))):
+            assert type(found) is pb.PillarboxError
+            assert (found.condition, found.operator) == ("QUOTA_EXCEEDED", "async_io(f)")
 
 
 def test_a_worker_reports_the_users_exception_and_where_it_came_from() -> None:

@@ -123,8 +123,8 @@ MISFITS: list[Callable[[], Exception]] = [
 @pytest.mark.parametrize("misfit", MISFITS)
 def test_an_answer_for_columns_that_are_hidden_is_hidden(misfit: Callable[[], Exception]) -> None:
     told = report_of(misfit())
-    assert "sk-1" not in told.layout()
-    assert str(10**12) not in told.layout()
+    assert "sk-1" not in told.told()
+    assert str(10**12) not in told.told()
     assert HIDDEN in told.text
 
 
@@ -147,7 +147,7 @@ def test_a_row_that_cannot_be_read_tells_neither_the_value_nor_what_refused_it()
     for problem in (strict.value, row.error()):
         told = report_of(problem)
         assert f": {HIDDEN}." in told.text
-        assert str(2**62) not in told.layout()
+        assert str(2**62) not in told.told()
         assert problem.__cause__ is None
     use(Values(show=False))
     assert row_text(row) == HIDDEN

@@ -67,18 +67,18 @@ class PillarboxError(Exception):
 
     @staticmethod
     def _reported(
-        type_name: str, report: dict[str, Any], layout: str | None = None
+        type_name: str, report: dict[str, Any], text: str | None = None
     ) -> PillarboxError:
-        """Return the error of a worker's report, of the class ``type_name``."""
+        """Return the error of a report, of the class ``type_name``, with its whole text or this."""
         kind = globals().get(type_name)
         if not (isinstance(kind, type) and issubclass(kind, PillarboxError)):
             kind = PillarboxError  # the worker is newer than this package
         hidden = ("type", "text")
         told = {name: value for name, value in report.items() if name not in hidden}
         place = f"{report['operator']}: " if report["operator"] else ""
-        text = f"[{report['condition']}] {place}{report['text']}"
-        state = {**told, "parameters": {}}
-        return _remade(kind, (text if layout is None else layout,), state)
+        whole = f"[{report['condition']}] {place}{report['text']}"
+        state = {**told, "traceback": report["traceback"].rstrip("\n"), "parameters": {}}
+        return _remade(kind, (text or whole,), state)
 
 
 def _remade(

@@ -18,6 +18,7 @@ from unittest.mock import Mock
 import pyspark_pillarbox
 import pytest
 
+from pillarbox._base.report import Report
 from pillarbox._worker import frames
 from worker.driver import _SOURCES, OwnProcess
 
@@ -212,6 +213,7 @@ def test_what_is_missing_is_told_with_the_interpreter(monkeypatch, readable):
     assert kind == frames.FATAL
     assert len(body) == 4 + int.from_bytes(body[:4], "little")
     assert told["condition"] == "WORKER_IMPORT_FAILED"
+    assert Report(**told).text == told["text"], "the JVM, too, reads no other fields"
     assert "pillarbox._worker.main" in told["text"]
     assert sys.executable in told["text"]
     assert readable or "If its jar was replaced" in told["text"]

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .._base.report import Report, parse, report_of
+from .._base.report import Report, report_of
 from .._base.unknown_options import answers_unknown
 from ..errors import PillarboxError
 from ..errors import error as error_of
 from .door import recent_failure
+from .failure_text import read
 
 # Spark and py4j write these texts before the message of an error that they pass on. Nothing else is
 # skipped, so that a report counts only where an error's own message begins.
@@ -27,13 +28,12 @@ _WRAPPERS = re.compile(
     | Job\ aborted\ due\ to\ stage\ failure:\ [^\n]*?:\ (?=org\.apache\.spark\.)
     | (?:org\.apache\.spark|py4j)\.[\w.$]+:\s*
     | \([\w.$]+\)\s
-    | Traceback\ \(most\ recent\ call\ last\):\n(?:[ ][^\n]*\n|\n)*
+    | (?:Traceback\ \(most\ recent\ call\ last\):\n(?:[ ][^\n]*\n|\n)*)?
       (?:pillarbox\.errors|pyspark\.errors\.exceptions\.\w+)\.\w+:\s*
     """,
     re.VERBOSE,
 )
 _NO_PYSPARK = re.compile(r"Error from python worker:\s*(\S+): [^\n]*No module named '?pyspark")
-_HEAD = re.compile(r"\[[A-Z][A-Z0-9_]*\] ")
 _CRASHED = "Python worker exited unexpectedly (crashed)"
 _MOST_LAYERS = 20
 
@@ -48,10 +48,11 @@ def failure_of(error: BaseException | None) -> PillarboxError | None:
     its cause. An error of Pillarbox, as planning and the harnesses raise it, is returned itself.
 
     The result is a ``CallFailed``, ``WorkerFailed``, ``ResultTypeMismatch``, ``StateError`` or
-    another :class:`PillarboxError`, the same on both engines; see there for its attributes. It is a
-    ``WorkerFailed`` without operator if one of Spark's own workers was killed (they run the
-    functions of ``engine="python"``), or if no worker could start because its Python has no
-    PySpark: Spark doesn't tell whose worker it was. Never raises, and starts no job. ::
+    another :class:`PillarboxError`; see there for its attributes. On both engines it is the same,
+    but that ``engine="python"`` tells ``attempts`` and ``elapsed_ms`` of ``ASYNC_CALL_FAILED``
+    alone. It is a ``WorkerFailed`` without operator if one of Spark's own workers was killed (they
+    run the functions of ``engine="python"``), or if no worker could start because its Python has
+    no PySpark: Spark doesn't tell whose worker it was. Never raises, and starts no job. ::
 
         try:
             df.collect()
@@ -115,18 +116,13 @@ def _messages_of_java(problem: Any) -> Iterator[str]:
         return
 
 
-def _recent(text: str, at: int) -> Report | None:
-    """Return the report that the driver keeps for the error whose text begins at ``at``."""
-    layout = recent_failure(text[at:]) if _HEAD.match(text, at) else None
-    return None if layout is None else parse(layout)
-
-
 def _found_in(text: str) -> Report | None:
     at = 0
     for _ in range(_MOST_LAYERS):
-        report = parse(text, at) or _recent(text, at)
+        report = read(text[at:])
         if report is not None:
-            return report
+            recent = recent_failure(text[at:])
+            return report if recent is None else Report.of_json(recent)
         if text.startswith(_CRASHED, at):
             return report_of(error_of("PYTHON_WORKER_DIED", pid="unknown", limit="", stderr=""))
         lacking = _NO_PYSPARK.match(text, at)

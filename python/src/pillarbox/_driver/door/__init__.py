@@ -25,9 +25,10 @@ def door_of(spark: SparkSession) -> Door:
 
 
 def recent_failure(text: str) -> str | None:
-    """Return the layout of a recent error of the driver, with whose text ``text`` begins.
+    """Return the JSON of the report of a recent error of the driver; None if there is none.
 
-    The driver is this process's JVM, or the server of the active session. None if there is none.
+    ``text`` begins with the error's text. The driver is this process's JVM, or the server of the
+    active session.
     """
     found = None
     if "py4j" in sys.modules:  # a client of Spark Connect may have none

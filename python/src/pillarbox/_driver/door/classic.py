@@ -145,9 +145,9 @@ def running_jar() -> str | None:
 
 
 def recent_failure(text: str) -> str | None:
-    """Return the layout of a recent error of this process's JVM, with whose text ``text`` begins.
+    """Return the JSON of the report of a recent error of this process's JVM; None if there is none.
 
-    None if there is none.
+    ``text`` begins with the error's text.
     """
     from py4j.protocol import Py4JError
     from pyspark import SparkContext

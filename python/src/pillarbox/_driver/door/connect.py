@@ -146,10 +146,9 @@ class ConnectDoor(Door):
 
 
 def recent_failure(text: str) -> str | None:
-    """Return the layout of a recent error of the active session's server, with whose text ``text``
-    begins.
+    """Return the JSON of the report of a recent error of the server; None if there is none.
 
-    None if there is none.
+    ``text`` begins with the error's text. The server is that of the active session.
     """
     from pyspark.sql.connect.session import SparkSession
 

@@ -27,8 +27,8 @@ private[pillarbox] object PythonBridge {
   /** The line of Spark that this jar was built for, as in "4.2". */
   def sparkVersion: String = Build.sparkVersion
 
-  /** Returns a recent error's text with a line for programs, or null; `text` is what begins with its text. */
-  def failureOf(text: String): String = RecentFailures.find(text).map(_.layout).orNull
+  /** Returns the report of a recent error as JSON, or null; `text` is what begins with its text. */
+  def failureOf(text: String): String = RecentFailures.find(text).map(SpecJson.write(_)).orNull
 
   /**
    * Tells the driver's Python what the log says of failed calls, from now on.

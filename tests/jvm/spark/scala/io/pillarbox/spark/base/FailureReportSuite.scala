@@ -5,8 +5,8 @@ import java.nio.file.Paths
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
-import io.pillarbox.spark.LocalSpark
 import io.pillarbox.spark.plan.ErrorText
+import io.pillarbox.spark.{LocalSpark, PythonBridge}
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
@@ -23,39 +23,23 @@ class FailureReportSuite extends AnyFunSuite with LocalSpark {
     mapper.readTree(Paths.get("tests", "golden", file).toFile).elements.asScala.toSeq
 
   cases("failures.json").foreach { golden =>
-    test(s"the layout of a report: ${golden.path("about").asText}") {
-      assert(report(golden.path("report")).layout == golden.path("layout").asText)
+    val report = SpecJson.read[FailureReport](golden.path("report").toString)
+    test(s"the text of a report: ${golden.path("about").asText}") {
+      assert(report.told == golden.path("told").asText)
+    }
+
+    test(s"a report is found by what people read of it, and its JSON read: ${golden.path("about").asText}") {
+      val read = report.errorText
+      if (read.length > 2048) assert(RecentFailures.find(s"${read.take(2045)}...").contains(report))
+      val found = PythonBridge.failureOf(s"$read SQLSTATE: 39000")
+      assert(SpecJson.read[FailureReport](found) == report)
+      val (given, json) = (golden.path("report"), mapper.readTree(found))
+      given.fieldNames.asScala.foreach(field => assert(json.get(field) == given.get(field)))
     }
   }
 
-  test("people read the layout without its line, and who has read it finds the report") {
-    cases("failures.json").foreach { golden =>
-      val (one, layout) = (report(golden.path("report")), golden.path("layout").asText)
-      val read = RecentFailures.textOf(one)
-      if (read.length > 2048) assert(RecentFailures.find(s"${read.take(2045)}...").contains(one))
-      assert(layout.length > read.length && RecentFailures.find(s"$read SQLSTATE: 39000").contains(one))
-      val line = layout.linesIterator.filter(_.startsWith("pillarbox-failure {\"type\"")).toSeq
-      assert(line.size == 1 && read == layout.replaceFirst(s"\n{1,2}\\Q${line.head}\\E", ""))
-    }
-    assert(RecentFailures.find("[ASYNC_CALL_FAILED] async_io(g): no such").isEmpty)
-  }
-
-  private def report(node: JsonNode): FailureReport = {
-    def option(field: String) = Option(node.get(field))
-    FailureReport(
-      node.path("type").asText,
-      node.path("condition").asText,
-      node.path("text").asText,
-      node.path("operator").asText,
-      node.path("kind").asText,
-      node.path("message").asText,
-      node.path("traceback").asText,
-      option("key").map(_.asText),
-      option("row").map(_.asText),
-      option("timer").map(_.asText),
-      option("attempts").map(_.asInt),
-      option("elapsed_ms").map(_.asLong)
-    )
+  test("the text of an error that was never told is not found") {
+    assert(PythonBridge.failureOf("[ASYNC_CALL_FAILED] async_io(g): no such") == null)
   }
 
   cases("rows.json").foreach { golden =>

@@ -40,7 +40,7 @@ private[pillarbox] object JournalFolder {
       case NonFatal(problem) =>
         val reason = Option(problem.getMessage).getOrElse(problem.getClass.getSimpleName).stripSuffix(".")
         val report = FailureReport.of("JOURNAL_UNREACHABLE", "", "path" -> path, "reason" -> reason)
-        throw new IllegalArgumentException(report.layout, problem)
+        throw new IllegalArgumentException(report.errorText, problem)
     }
 }
 

@@ -13,8 +13,8 @@ import com.fasterxml.jackson.module.scala.{ClassTagExtensions, DefaultScalaModul
 import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
- * Reads the JSON of the Python side as case classes: `timeoutMs` from `timeout_ms`. It has each field of the
- * class, and no other; null is None. Any thread.
+ * Reads the JSON of the Python side as case classes, and writes it: `timeoutMs` from `timeout_ms`. It has each
+ * field of the class, and no other; null is None. Any thread.
  */
 private[pillarbox] object SpecJson {
 
@@ -31,6 +31,8 @@ private[pillarbox] object SpecJson {
           case _ => throw new IllegalArgumentException(s"Not as expected: ${problem.getMessage}", problem)
         }
     }
+
+  def write(value: AnyRef): String = mapper.writeValueAsString(value)
 
   /** Returns an object with the fields that `fill` puts into it. */
   def of(fill: ObjectNode => Unit): String = {

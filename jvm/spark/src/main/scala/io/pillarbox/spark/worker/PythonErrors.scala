@@ -1,7 +1,6 @@
 package io.pillarbox.spark.worker
 
-import com.fasterxml.jackson.databind.ObjectMapper
-import io.pillarbox.spark.base.{ErrorCatalogue, FailureReport}
+import io.pillarbox.spark.base.{ErrorCatalogue, FailureReport, SpecJson}
 
 /**
  * A failure in Python, with the user's own traceback and no Java stack trace.
@@ -30,31 +29,10 @@ private[pillarbox] final class PythonWorkerException(told: FailureReport)
 }
 
 private[pillarbox] object PythonWorkerException {
-  private val mapper = new ObjectMapper
 
   /** Returns the failure in a FATAL frame. */
-  def of(frame: Frame): PythonWorkerException = {
-    val told = mapper.readTree(frame.readText())
-    def text(field: String): String = told.path(field).asText
-    def option(field: String): Option[String] =
-      Option(told.get(field)).filterNot(_.isNull).map(_.asText)
-    new PythonWorkerException(
-      FailureReport(
-        errorType = text("type"),
-        condition = text("condition"),
-        text = text("text"),
-        operator = "",
-        kind = text("kind"),
-        message = text("message"),
-        traceback = text("traceback"),
-        key = option("key"),
-        row = option("row"),
-        timer = option("timer"),
-        attempts = option("attempts").map(_.toInt),
-        elapsedMs = option("elapsed_ms").map(_.toLong)
-      )
-    )
-  }
+  def of(frame: Frame): PythonWorkerException =
+    new PythonWorkerException(SpecJson.read[FailureReport](frame.readText()))
 }
 
 /**
