@@ -304,6 +304,15 @@ def test_a_key_that_was_never_seen_is_asked_for_without_a_trace():
     assert one.snapshot() == before
 
 
+def test_state_that_is_declared_outside_of_open_is_told_where_to_go():
+    def late(self, row, ctx):
+        ctx.value_state("z", "int")
+
+    one = harness(late)
+    with pytest.raises(AttributeError, match=r"ctx.value_state is there in open alone"):
+        one.process({"k": "a", "t": 1})
+
+
 @pytest.mark.parametrize(
     ("kind", "key"),
     [

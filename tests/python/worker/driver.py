@@ -306,7 +306,7 @@ def _failures(body: bytes) -> list[tuple[int, int, dict[str, Any]]]:
         element, attempt, flags, delay = struct.unpack_from("<qiBq", body, at)
         texts, at = _texts(body, at + 21, 3)
         failure = dict(zip(("kind", "message", "traceback"), texts, strict=True))
-        failure.update(retryable=bool(flags & 1), on_result=bool(flags & 2), delay=delay)
+        failure.update(retryable=bool(flags & 1), delay=delay)
         failures.append((element, attempt, failure))
     assert at == len(body)
     return failures

@@ -103,11 +103,7 @@ def test_a_failure_tells_class_message_and_the_users_frames_only(worker):
     worker.call(1)
     (failure,) = worker.collect(1).values()
     assert (failure["kind"], failure["message"]) == ("KeyError", "'who?'")
-    assert (failure["retryable"], failure["on_result"], failure["delay"]) == (
-        True,
-        False,
-        -1,
-    )
+    assert (failure["retryable"], failure["delay"]) == (True, -1)
     assert failure["traceback"].count("Traceback") == 1
     assert "in fails" in failure["traceback"]
     assert "in inner" in failure["traceback"]
@@ -192,7 +188,7 @@ def test_a_refused_result_is_a_retry_until_the_last_attempt_whose_result_counts(
     worker.start(double, retry=retry)
     worker.call(3, 4)
     outcomes = worker.collect(2)
-    assert (outcomes[0]["on_result"], outcomes[0]["retryable"]) == (True, True)
+    assert (outcomes[0]["kind"], outcomes[0]["retryable"]) == ("RESULT_REFUSED", True)
     assert outcomes[1] == [(8,)]
     worker.call(3, attempt=2)
     assert worker.collect(1) == {0: [(6,)]}

@@ -97,7 +97,7 @@ def refused_result(answer: Any, predicate: Callable[[Any], bool], names: Names) 
         judged = f"the result {shown_value(answer, names)}"
         return _of_predicate("retry.if_result", predicate, broken, judged)
     message = f"retry.if_result refused the result {shown_value(answer, names)}"
-    return Failure(RESULT_REFUSED, message, retryable=True, on_result=True)
+    return Failure(RESULT_REFUSED, message, retryable=True)
 
 
 def timed_out(message: str) -> Failure:

@@ -26,17 +26,15 @@ class Failure:
 
     ``kind`` is the exception's class name, TIMEOUT, RESULT_REFUSED or a name of ``errors.json``;
     ``traceback`` shows the user's frames only; ``retry_after_ms`` is -1 where the function asked
-    for no delay of its own. ``on_result`` marks an answer that ``retry.if_result`` refused,
-    ``overload`` a status by which the service says that it is overloaded, ``pauses_limit`` a delay
-    for all calls under the operator's limits, ``ends_ticket`` the end of the call's ticket. The
-    texts are valid Unicode of bounded length.
+    for no delay of its own. ``overload`` marks a status by which the service says that it is
+    overloaded, ``pauses_limit`` a delay for all calls under the operator's limits, ``ends_ticket``
+    the end of the call's ticket. The texts are valid Unicode of bounded length.
     """
 
     kind: str
     message: str
     traceback: str = ""
     retryable: bool = False
-    on_result: bool = False
     retry_after_ms: int = -1
     overload: bool = False
     pauses_limit: bool = False

@@ -66,6 +66,12 @@ class KeyedContext(Context[Any]):
             self.key_index() if key_index is None or self._thread != get_ident() else key_index
         ]
 
+    def __getattr__(self, name: str) -> Any:
+        if name == "timer" or name.endswith("_state"):
+            told = f"ctx.{name} is there in open alone: declare state there, and keep it in self"
+            raise AttributeError(told)
+        raise AttributeError(f"ctx has no attribute {name!r}")
+
     def _shown_key(self, key_index: int) -> str:
         return key_text(self._keys[key_index], self._key_names)
 

@@ -1,4 +1,33 @@
-"""The frames of the channel: ``u32 length, u8 type, body``, little-endian, both ways."""
+"""The frames of the channel: ``u32 length, u8 type, body``, little-endian, both ways.
+
+A blob is a u32 length and bytes, a text a blob of UTF-8, a batch an encapsulated message of Arrow
+up to the end of the body. Of each call there are its id and its attempt. Those of keyed functions
+are in ``keyed_frames``. ::
+
+    I INIT     JVM -> Python   blobs: JSON of the task, input schema, result schema, command
+    O READY    Python -> JVM   nothing: the resource is open
+    C CALLS    JVM -> Python   u32 n, n x i64 id, n x i32 attempt, n x 16 bytes of name, batch
+    G GROUP    JVM -> Python   the same, of rows that are called together
+    P PART     JVM -> Python   the same, of rows that precede those of the next GROUP
+    K COLLECT  JVM -> Python   u32 n, ids, attempts, names; n x i32 place among the ticket's rows,
+                               u32 the ticket's rows, text ticket
+    X CANCEL   JVM -> Python   u32 n, ids, attempts
+    U GIVE_UP  JVM -> Python   i64 id of a call that got no place
+    R RESULTS  Python -> JVM   u32 n, ids, attempts, n x i32 rows of each, batch of rows
+    F FAILURES Python -> JVM   u32 n, then of each: i64 id, i32 attempt, u8 flags (1 retryable,
+                               2 overload, 4 pauses limits, 8 ends the ticket), i64 delay in ms or
+                               -1, texts kind, message, traceback
+    Q TICKETS  Python -> JVM   u32 n, then of each: i64 id, i32 attempt, i32 place, i32 the
+                               ticket's rows, text ticket, empty if it is known
+    S USAGE    Python -> JVM   u32 units, texts of them, u32 n, then of each: i64 id, i32 attempt,
+                               i32 unit, f64 amount
+    L TOLD     Python -> JVM   what a service says of limits: u32 n, then of each: i64 id,
+                               i32 attempt, i32 unit, f64 remaining, f64 seconds until the reset
+    N NOTE     Python -> JVM   i64 rows that failed so, or 0, texts kind, text
+    E END      both ways       Python -> JVM: u8 1 if the worker may be used again, updates of
+                               accumulators, text of the error if they can't be sent
+    T FATAL    Python -> JVM   text: the JSON of a ``Report``
+"""
 
 from __future__ import annotations
 
@@ -210,8 +239,8 @@ def encode_failures(failures: Sequence[tuple[int, int, Failure]]) -> bytes:
     """Encode FAILURES of ``(id, attempt, failure)``."""
     parts = [u32(len(failures))]
     for element_id, attempt, failure in failures:
-        flags = failure.retryable | failure.on_result << 1 | failure.overload << 2
-        flags |= failure.pauses_limit << 3 | failure.ends_ticket << 4
+        flags = failure.retryable | failure.overload << 1
+        flags |= failure.pauses_limit << 2 | failure.ends_ticket << 3
         parts.append(_FAILURE.pack(element_id, attempt, flags, failure.retry_after_ms))
         parts.append(texts(failure.kind, failure.message, failure.traceback))
     return encode(FAILURES, *parts)

@@ -94,9 +94,9 @@ private[python] final class ChannelReader(
 
 private[python] object ChannelReader {
   private final val Retryable = 1
-  private final val Overload = 4
-  private final val PausesLimit = 8
-  private final val EndsTicket = 16
+  private final val Overload = 2
+  private final val PausesLimit = 4
+  private final val EndsTicket = 8
 
   private def failure(frame: Frame, flags: Int, retryAfterMs: Long): PythonCallException = {
     val (kind, text, traceback) = (frame.readText(), frame.readText(), frame.readText())
