@@ -49,7 +49,7 @@ class Report:
         head, whole = cut(one_line(self.text), _HEAD), ""
         if head != self.text:
             short = self._shortened()
-            head, whole = (short, self.message.rstrip("\n")) if short else (head, self.text)
+            head, whole = (short, self.message) if short else (head, self.text)
         traceback = self.traceback.rstrip("\n")
         operator = cut(one_line(self.operator), _NAME)
         top = f"[{self.condition}] {operator}: {head}" if operator else f"[{self.condition}] {head}"

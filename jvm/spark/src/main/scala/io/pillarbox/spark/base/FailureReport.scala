@@ -42,7 +42,7 @@ private[pillarbox] final case class FailureReport(
     val trace = traceback.replaceAll("\n+\\z", "")
     val plain = cut(oneLine(text), LongestHead)
     val short = if (plain == text) None else shortened
-    val whole = if (plain == text) "" else if (short.isDefined) message.replaceAll("\n+\\z", "") else text
+    val whole = if (plain == text) "" else if (short.isDefined) message else text
     val place = cut(oneLine(operator), LongestName)
     val head = (if (place.isEmpty) s"[$condition] " else s"[$condition] $place: ") + short.getOrElse(plain)
     val behind = Seq(if (trace.contains(whole)) "" else whole, trace).filter(_.nonEmpty)
