@@ -6,7 +6,7 @@ import java.util.{Collection => JCollection, List => JList}
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
-import io.pillarbox.async.gate.{CallGate, ConcurrencyGate}
+import io.pillarbox.metered.limit.{CallGate, ConcurrencyGate}
 import io.pillarbox.async.queue.AsyncOutput
 import io.pillarbox.async.retry.AsyncRetryStrategies
 import io.pillarbox.async.{AsyncOptions, AsyncWaitOperator, Batching, CallTicket}

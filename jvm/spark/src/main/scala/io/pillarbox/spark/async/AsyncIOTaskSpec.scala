@@ -1,8 +1,8 @@
 package io.pillarbox.spark.async
 
-import io.pillarbox.async.budget.BudgetPart
-import io.pillarbox.async.gate.CallGate
-import io.pillarbox.async.journal.CallKey
+import io.pillarbox.metered.budget.BudgetPart
+import io.pillarbox.metered.limit.CallGate
+import io.pillarbox.metered.journal.CallKey
 import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy}
 import io.pillarbox.async.{AsyncOptions, Batching, Keyed, Ticketing}
 import io.pillarbox.spark.async.python.{ChannelSettings, PythonCallException, ResultDecoder}

@@ -2,7 +2,7 @@ package io.pillarbox.spark.async
 
 import java.util.concurrent.RejectedExecutionException
 
-import io.pillarbox.async.budget.BudgetExceeded
+import io.pillarbox.metered.budget.BudgetExceeded
 import io.pillarbox.async.queue.AsyncOutput
 import io.pillarbox.async.{AsyncMetrics, AsyncWaitOperator, LongCalls}
 import io.pillarbox.mailbox._

@@ -6,7 +6,7 @@ import java.util.concurrent.{CountDownLatch, TimeUnit}
 import java.util.{List => JList}
 
 import io.pillarbox.async.CallTicket
-import io.pillarbox.async.journal.CallKey
+import io.pillarbox.metered.journal.CallKey
 import io.pillarbox.spark.task.Uninterruptibly
 import io.pillarbox.spark.worker.{Frame, FrameSize, PythonWorkerException, WorkerSession}
 import org.apache.arrow.vector.types.pojo.Schema
