@@ -2,7 +2,6 @@ package io.pillarbox.api
 
 import io.pillarbox.api.Compatibility.{AfterMigration, AsIs, Incompatible}
 
-
 /** A sequence as one value: its length, then the elements, which are not null. */
 final class ListSerializer[T](element: TypeSerializer[T]) extends TypeSerializer[Seq[T]] {
   override val snapshot: SerializerSnapshot =

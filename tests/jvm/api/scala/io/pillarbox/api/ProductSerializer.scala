@@ -1,8 +1,8 @@
 package io.pillarbox.api
 
 import scala.jdk.CollectionConverters._
-import io.pillarbox.api.Compatibility.{AfterMigration, Incompatible}
 
+import io.pillarbox.api.Compatibility.{AfterMigration, Incompatible}
 
 /**
  * Tuples and case classes, field by field: a bit a field that tells null from value, then the fields that are

@@ -1,6 +1,5 @@
 package io.pillarbox.api
 
-
 /** Serializers with parts. */
 object TestSerializers {
 

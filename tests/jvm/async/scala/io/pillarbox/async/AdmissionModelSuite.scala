@@ -8,8 +8,8 @@ import scala.util.Random
 import io.pillarbox.api.RetryAfter
 import io.pillarbox.async.AsyncHarness._
 import io.pillarbox.metered.budget._
+import io.pillarbox.metered.journal.{CallKey, CallTicket, TicketJournal}
 import io.pillarbox.metered.limit._
-import io.pillarbox.metered.journal.CallKey
 import io.pillarbox.tags.Whole
 import org.scalatest.funsuite.AnyFunSuite
 

@@ -9,6 +9,7 @@ import io.pillarbox.api.{AsyncFunction, ResultFuture}
 import io.pillarbox.async.queue.{AsyncOutput, StreamElement}
 import io.pillarbox.async.retry.{AsyncRetryStrategies, FailurePolicy}
 import io.pillarbox.mailbox._
+import io.pillarbox.metered.journal.CallTicket
 
 /**
  * An async operator on this thread with a hand-moved clock, whose calls are answered by the test.

@@ -4,11 +4,11 @@ import scala.collection.mutable
 
 import io.pillarbox.api.AsyncFunction
 import io.pillarbox.async.AsyncHarness._
-import io.pillarbox.metered.limit.{ConcurrencyGate, RateGate}
 import io.pillarbox.async.queue.{AsyncOutput, StreamElement}
 import io.pillarbox.async.retry.AsyncRetryStrategy
 import io.pillarbox.mailbox.MailboxTesting
 import io.pillarbox.metered.limit.ManualGateClock
+import io.pillarbox.metered.limit.{ConcurrencyGate, RateGate}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Elements that are called together. */

@@ -4,10 +4,10 @@ import scala.collection.mutable
 
 import io.pillarbox.async.AsyncHarness._
 import io.pillarbox.metered.budget._
-import io.pillarbox.metered.limit.ConcurrencyGate
 import io.pillarbox.metered.journal.CallKey
-import io.pillarbox.metered.usage.UsageUnits
+import io.pillarbox.metered.limit.ConcurrencyGate
 import io.pillarbox.metered.limit.SimulatedClock
+import io.pillarbox.metered.usage.UsageUnits
 import org.scalatest.funsuite.AnyFunSuite
 
 /** An operator with a budget, whose ledger answers when the test says. */

@@ -6,10 +6,10 @@ import scala.jdk.CollectionConverters._
 
 import io.pillarbox.api.RetryAfter
 import io.pillarbox.async.AsyncHarness._
-import io.pillarbox.metered.limit.ConcurrencyGate
 import io.pillarbox.metered.journal.{CallCost, CallJournal, CallKey}
-import io.pillarbox.metered.usage.{CallAccount, UsageUnits}
+import io.pillarbox.metered.limit.ConcurrencyGate
 import io.pillarbox.metered.limit.SimulatedClock
+import io.pillarbox.metered.usage.{CallAccount, UsageUnits}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** What rows are told of their calls. An account is written as "id attempts ms", with a J for the journal. */

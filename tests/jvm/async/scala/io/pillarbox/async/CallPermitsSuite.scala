@@ -6,8 +6,8 @@ import scala.collection.mutable
 
 import io.pillarbox.api.{AsyncTimeoutException, RetryAfter}
 import io.pillarbox.metered.budget._
-import io.pillarbox.metered.limit._
 import io.pillarbox.metered.lease._
+import io.pillarbox.metered.limit._
 import io.pillarbox.metered.usage.UsageUnits
 import org.scalatest.funsuite.AnyFunSuite
 

@@ -5,8 +5,8 @@ import java.util
 import scala.collection.mutable
 
 import io.pillarbox.async.AsyncHarness._
-import io.pillarbox.metered.limit.ConcurrencyGate
 import io.pillarbox.metered.journal.{CallCost, CallJournal, CallKey}
+import io.pillarbox.metered.limit.ConcurrencyGate
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks

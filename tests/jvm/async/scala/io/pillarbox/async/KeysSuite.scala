@@ -4,8 +4,8 @@ import scala.collection.mutable
 import scala.util.Random
 
 import io.pillarbox.async.AsyncHarness._
-import io.pillarbox.metered.limit.{CallGate, ConcurrencyGate}
 import io.pillarbox.metered.journal.CallKey
+import io.pillarbox.metered.limit.{CallGate, ConcurrencyGate}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Elements with keys: here the first letter. */

@@ -6,10 +6,10 @@ import scala.jdk.CollectionConverters._
 import io.pillarbox.api.NotRetryable
 import io.pillarbox.async.AsyncHarness._
 import io.pillarbox.metered.budget.{BudgetLedger, BudgetPart, BudgetTerms}
-import io.pillarbox.metered.limit.{CallGate, ConcurrencyGate}
-import io.pillarbox.metered.journal.CallKey
-import io.pillarbox.metered.usage.UsageUnits
+import io.pillarbox.metered.journal.{CallKey, CallTicket, TicketJournal}
 import io.pillarbox.metered.limit.SimulatedClock
+import io.pillarbox.metered.limit.{CallGate, ConcurrencyGate}
+import io.pillarbox.metered.usage.UsageUnits
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Calls in two halves: submitted for a ticket, and collected later. */

@@ -7,9 +7,9 @@ import scala.util.Random
 
 import io.pillarbox.api.RetryAfter
 import io.pillarbox.async.AsyncHarness._
-import io.pillarbox.metered.limit._
 import io.pillarbox.metered.journal.CallKey
 import io.pillarbox.metered.lease.{LeaseTerms, LeasedGate}
+import io.pillarbox.metered.limit._
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Limits that each value of a key has by itself: here the first letter. */

@@ -6,6 +6,7 @@ import java.util.Map.Entry
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
+import io.pillarbox.api.TestSerializers
 import io.pillarbox.api.{
   AggregatingState,
   InputView,
@@ -19,7 +20,6 @@ import io.pillarbox.api.{
   TypeSerializer
 }
 import io.pillarbox.state.ScalaHandles._
-import io.pillarbox.api.TestSerializers
 import io.pillarbox.tags.Whole
 import org.scalatest.funsuite.AnyFunSuite
 

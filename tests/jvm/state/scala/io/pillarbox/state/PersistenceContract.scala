@@ -3,8 +3,8 @@ package io.pillarbox.state
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream, IOException, OutputStream}
 
 import io.pillarbox.api.{MapState, ScalaSerializers, Serializers, State, StateDescriptor}
-import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.api.{ProductSerializer, TestSerializers}
+import io.pillarbox.state.ScalaHandles._
 import org.scalatest.funsuite.AnyFunSuite
 
 /** What commits, snapshots and their restoration must do on every backend. */

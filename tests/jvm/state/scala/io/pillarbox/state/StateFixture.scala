@@ -2,6 +2,7 @@ package io.pillarbox.state
 
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream}
 
+import io.pillarbox.api.TestSerializers
 import io.pillarbox.api.{
   AggregateFunction,
   AggregatingState,
@@ -15,7 +16,6 @@ import io.pillarbox.api.{
   ValueState
 }
 import io.pillarbox.state.changelog.StateEntries
-import io.pillarbox.api.TestSerializers
 
 /** Opens backends of one kind for a contract suite, and the few descriptors that the suites use. */
 trait StateFixture {

@@ -3,10 +3,10 @@ package io.pillarbox.async
 import java.util
 
 import io.pillarbox.api.RetryAfter
-import io.pillarbox.metered.budget.BudgetPart
-import io.pillarbox.metered.limit.CallGate
-import io.pillarbox.metered.journal.{CallJournal, CallKey}
 import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy, FailurePolicy}
+import io.pillarbox.metered.budget.BudgetPart
+import io.pillarbox.metered.journal.{CallJournal, CallKey}
+import io.pillarbox.metered.limit.CallGate
 import io.pillarbox.metered.usage.{CallAccount, UsageUnits}
 
 /**

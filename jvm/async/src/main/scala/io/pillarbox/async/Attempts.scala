@@ -5,6 +5,7 @@ import java.util
 import scala.util.control.NonFatal
 
 import io.pillarbox.api.{AsyncTimeoutException, ResultFuture}
+import io.pillarbox.metered.journal.CallTicket
 import io.pillarbox.metered.limit.{Permit, SharedPermit}
 
 /** The last stage of a call: calls the function, which no other stage knows. Mailbox thread only. */

@@ -7,8 +7,9 @@ import java.util.concurrent.atomic.AtomicReference
 import scala.util.control.NonFatal
 
 import io.pillarbox.api.RetryAfter
-import io.pillarbox.metered.limit.{Permit, Told}
 import io.pillarbox.async.retry.FutureWrappers
+import io.pillarbox.metered.journal.CallTicket
+import io.pillarbox.metered.limit.{Permit, Told}
 import io.pillarbox.metered.usage.Usage
 
 /**

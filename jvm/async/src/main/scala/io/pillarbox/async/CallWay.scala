@@ -5,9 +5,9 @@ import java.util
 import scala.util.control.NonFatal
 
 import io.pillarbox.api.AsyncFunction
-import io.pillarbox.metered.budget.BudgetExceededException
 import io.pillarbox.async.retry.{AsyncRetryStrategies, FailedCall}
 import io.pillarbox.mailbox.{MailboxExecutor, ProcessingTimeService}
+import io.pillarbox.metered.budget.BudgetExceededException
 import io.pillarbox.metered.usage.CallAccount
 
 /**

@@ -3,6 +3,7 @@ package io.pillarbox.async
 import java.util
 
 import io.pillarbox.api.ResultFuture
+import io.pillarbox.metered.journal.CallTicket
 
 /**
  * Completes many futures of one operator in one step: for a reader thread that gets many answers at once.

@@ -2,10 +2,10 @@ package io.pillarbox.async
 
 import java.util.concurrent.ThreadLocalRandom
 
-import io.pillarbox.metered.limit.Permit
-import io.pillarbox.metered.journal.CallKey
 import io.pillarbox.async.queue.{AsyncOutput, StreamElementQueueEntry}
 import io.pillarbox.mailbox.ProcessingTimer
+import io.pillarbox.metered.journal.{CallKey, CallTicket}
+import io.pillarbox.metered.limit.Permit
 import io.pillarbox.metered.usage.{Usage, UsageUnits}
 
 /**

@@ -3,6 +3,7 @@ package io.pillarbox.async
 import java.util
 
 import io.pillarbox.mailbox.ProcessingTimer
+import io.pillarbox.metered.journal.TicketJournal
 
 /** Finds the tickets that calls were given before. Mailbox thread only; what the journal throws fails the task. */
 private[async] final class KnownTickets[IN, OUT](journal: TicketJournal) extends Stage[IN, OUT] {

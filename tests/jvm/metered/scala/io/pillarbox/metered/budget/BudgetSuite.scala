@@ -3,8 +3,8 @@ package io.pillarbox.metered.budget
 import scala.collection.mutable
 import scala.util.Random
 
-import org.scalatest.funsuite.AnyFunSuite
 import io.pillarbox.metered.limit.SimulatedClock
+import org.scalatest.funsuite.AnyFunSuite
 
 /** One budget over many processes, whose messages are lost, late and out of order, and which die. */
 class BudgetSuite extends AnyFunSuite {

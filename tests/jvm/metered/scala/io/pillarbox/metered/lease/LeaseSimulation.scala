@@ -10,7 +10,7 @@ import io.pillarbox.metered.limit._
 /**
  * How a limit that is lent grows with the number of processes, in simulated time: prints, for each limit and
  * number, the reports that the lender hears a second, the share of the limit that is used in the last minutes,
- * and the time that a report takes. Fails if a limit is exceeded. `benchmarks/limits.py` makes a page of it.
+ * and the time that a report takes. Fails if a limit is exceeded. `benchmarks/leases.py` makes a page of it.
  */
 object LeaseSimulation {
   private val Minute = TimeUnit.MINUTES.toNanos(1)

@@ -2,7 +2,6 @@ package io.pillarbox.metered.limit
 
 import scala.collection.mutable
 
-
 /** Moved by hand; runs what is due as it passes it. */
 final class ManualGateClock extends GateClock {
   private val tasks = mutable.Buffer.empty[(Long, Runnable)]

@@ -4,7 +4,6 @@ import java.util.concurrent.TimeUnit
 
 import scala.collection.mutable
 
-
 /** Runs what is due, in the order of its times, up to where a test says. It starts where the clock wraps. */
 final class SimulatedClock extends GateClock {
   private val origin = Long.MaxValue - TimeUnit.SECONDS.toNanos(1)
