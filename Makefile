@@ -41,8 +41,8 @@ test: $(VENV)/.dev $(JAR) ## all that shows that the library works, JVM and Pyth
 test-jvm: tools ## the tests of the JVM library, and that its public types stay compatible
 	tools/sbt test spark/mimaReportBinaryIssues
 
-test-module: tools ## the tests of one module of the JVM, M=api, mailbox, state, metered, async or spark
-	$(if $(filter $(MODULES),$(M)),tools/sbt $(M)/test,$(error make test-module M=MODULE, one of: $(MODULES)))
+test-module: tools ## fast suites of one module of the JVM: M=api, mailbox, state, metered, async or spark
+	$(if $(filter $(MODULES),$(M)),tools/sbt "$(M)/testOnly * -- -l org.scalatest.tags.Slow",$(error make test-module M=MODULE, one of: $(MODULES)))
 
 test-python: $(VENV)/.dev $(JAR) ## the tests of the Python package
 	cd python && ../$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
