@@ -30,3 +30,9 @@ private[pillarbox] final class Mail(
   override def toString: String =
     description + (if (isUrgent) " (urgent" else " (ordinary") + s", priority $priority)"
 }
+
+/** An action that may throw anything; what it throws is never swallowed by the mailbox that runs it. */
+private[pillarbox] trait ThrowingRunnable {
+  @throws[Exception]
+  def run(): Unit
+}

@@ -4,6 +4,8 @@ import java.util
 
 import scala.annotation.tailrec
 
+import com.codahale.metrics.{Histogram, UniformReservoir}
+
 /**
  * Holds the mail of one task: many threads put, one thread at a time, the mailbox thread, takes.
  *
@@ -346,5 +348,28 @@ private[pillarbox] object TaskMailbox {
     case object Open extends State("OPEN", acceptsMail = true)
     case object Quiesced extends State("QUIESCED", acceptsMail = false)
     case object Closed extends State("CLOSED", acceptsMail = false)
+  }
+}
+
+/** A mailbox that is quiesced refuses new mail; one that is closed neither accepts nor hands out any. */
+private[pillarbox] final class MailboxClosedException(
+    val state: TaskMailbox.State,
+    operation: String,
+    required: String
+) extends IllegalStateException(
+      s"The mailbox is $state and does not $operation: this needs the state $required. " +
+        "The task is ending; drop the action or send it earlier."
+    )
+
+/** The measurements of a mailbox. The mailbox thread writes; any thread reads recent values. */
+private[pillarbox] final class MailboxMetrics {
+  private var mails = 0L
+
+  /** Nanoseconds from put to run, of a sample of the mail. */
+  val mailboxLatency: Histogram = new Histogram(new UniformReservoir)
+
+  private[mailbox] def countMail(): Long = {
+    mails += 1
+    mails
   }
 }

@@ -45,3 +45,30 @@ private[pillarbox] trait InternalPriorityQueue[T <: Prioritized] {
   /** Writes all changes to the storage below the queue: call it before a checkpoint of that storage. */
   def flush(): Unit = ()
 }
+
+/** A queue whose elements belong to key groups, to be snapshot and moved a key group at a time. */
+private[pillarbox] trait KeyGroupedInternalPriorityQueue[T <: Prioritized] extends InternalPriorityQueue[T] {
+
+  /**
+   * The elements of one key group, each once, in no order: a copy, which later changes don't reach.
+   *
+   * @throws IllegalArgumentException if the key group is not one of the queue's
+   */
+  def subsetForKeyGroup(keyGroup: Int): IndexedSeq[T]
+
+  /**
+   * About the number of elements, for people to read: exact where [[size]] needs no counting. Costs little,
+   * however often it is asked for.
+   */
+  def estimatedSize(): Long = size.toLong
+}
+
+/**
+ * Something that a queue can order: the smallest `priority` leaves first.
+ *
+ * The value must not change while the element is in a queue: queues copy it into primitive arrays, so that
+ * finding the next element does not touch the elements themselves.
+ */
+private[pillarbox] trait Prioritized {
+  def priority: Long
+}

@@ -254,3 +254,50 @@ private[pillarbox] object KeyedStateBackend {
   /** The most key groups: one takes two bytes on disk. */
   final val MaxKeyGroups: Int = 1 << 15
 }
+
+/**
+ * The summary of a commit or snapshot.
+ *
+ * @param version the state's version after it
+ * @param entries the number of values, list elements, map entries and removals written
+ * @param bytes the length of the stream
+ * @param removals the number of removals among the entries
+ */
+private[pillarbox] final case class CommitSummary(
+    version: Long,
+    entries: Long,
+    bytes: Long,
+    removals: Long = 0
+)
+
+/**
+ * The figures of a backend; -1 where the backend can't know.
+ *
+ * @param entries values, list elements and map entries held as of the last commit (RocksDB: entries that
+ *   compaction dropped still count)
+ * @param fileBytes the bytes of its files, 0 on the heap
+ * @param memoryBytes the bytes of write buffers and the write-back cache (the block cache is the process's),
+ *   -1 on the heap
+ */
+private[pillarbox] final case class StateMetrics(
+    entries: Long,
+    fileBytes: Long,
+    memoryBytes: Long
+)
+
+/** Checks that one name has one type. */
+private[state] object Registration {
+
+  /** @throws StateRegistrationException if the two differ in anything but their functions */
+  def checkSame(registered: StateDescriptor[_], wanted: StateDescriptor[_]): Unit = {
+    def check(what: String, left: Any, right: Any): Unit =
+      if (left != right) throw StateErrors.clash(registered.name, what, left, right)
+    check("kind", registered.kind, wanted.kind)
+    check("value type", snapshot(registered.valueSerializer), snapshot(wanted.valueSerializer))
+    check("map key type", snapshot(registered.userKeySerializer), snapshot(wanted.userKeySerializer))
+    check("TTL", registered.ttl, wanted.ttl)
+  }
+
+  private def snapshot(serializer: TypeSerializer[_]): Any =
+    if (serializer == null) "none" else serializer.snapshot
+}

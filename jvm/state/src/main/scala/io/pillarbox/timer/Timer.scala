@@ -1,8 +1,8 @@
 package io.pillarbox.timer
 
-import io.pillarbox.api.TimeDomain
+import io.pillarbox.api.{TimeDomain, TypeSerializer}
 import io.pillarbox.queue.Prioritized
-import io.pillarbox.state.Namespace
+import io.pillarbox.state.{KeyGroups, Namespace}
 
 /**
  * A timer of a key: it fires once at its timestamp. Equal by kind, key, namespace and timestamp, where the
@@ -74,4 +74,17 @@ private[timer] object Timer {
   ): Timer[K] =
     if (namespace.isVoid) new Timer(timerType, key, keyHash, timestamp)
     else new NamespacedTimer(timerType, key, keyHash, namespace, timestamp)
+}
+
+/** The common part of all timers in one queue. Each timer refers to it instead of repeating it. */
+private[pillarbox] final class TimerType[K](
+    val kind: TimeDomain,
+    val keySerializer: TypeSerializer[K],
+    val maxKeyGroups: Int
+) {
+
+  def newTimer(key: K, namespace: Namespace, timestamp: Long): Timer[K] =
+    Timer(this, key, keySerializer.hash(key), namespace, timestamp)
+
+  private[timer] def keyGroupOf(keyHash: Int): Int = KeyGroups.keyGroupOf(keyHash, maxKeyGroups)
 }
