@@ -8,9 +8,11 @@ LINE := $(shell sed -n 's/^main=//p' project/lines.properties)
 LINES := $(shell sed -n 's/^\([0-9.]*\)=.*/\1/p' project/lines.properties)
 SPARK := $(shell sed -n 's/^$(LINE)=//p' project/lines.properties)
 JAR := target/pillarbox-spark_$(LINE)-$(VERSION).jar
+# From the bottom up, as in build.sbt.
+MODULES := api mailbox state metered async spark
 # The jar names its commit, so that a commit makes another one: sbt would else pack it anew while tests use it.
 JAR_SOURCES := build.sbt $(wildcard project/*.sbt project/*.properties $(shell git rev-parse --git-path logs/HEAD 2>/dev/null)) \
-  $(shell find jvm/core/src jvm/spark/src python/src -type f -not -name '*.pyc' -not -name '*.jar' 2>/dev/null)
+  $(shell find $(MODULES:%=jvm/%/src) python/src -type f -not -name '*.pyc' -not -name '*.jar' 2>/dev/null)
 
 # What `make test` runs, see tools/run_tests.
 SUITES := main
@@ -21,7 +23,7 @@ SEED := 1
 # Spark's workers must run on the interpreter that has the packages.
 export PYSPARK_PYTHON := $(CURDIR)/$(PYTHON)
 
-.PHONY: help demo quick test test-all jars link-check api-baseline test-jvm test-python test-kafka test-neighbours test-stores test-yarn check fmt lint types jar wheel release docs bench soak soak-kills coverage clean tools
+.PHONY: help demo quick test test-all test-module jars link-check api-baseline test-jvm test-python test-kafka test-neighbours test-stores test-yarn check fmt lint types jar wheel release docs bench soak soak-kills coverage clean tools
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -30,7 +32,7 @@ demo: $(VENV)/.demo $(JAR) ## run the main job on real flights (about three minu
 	cd examples && ../$(PYTHON) -m flight_weather
 	cd examples && ../$(PYTHON) -m flight_rotation
 
-quick: $(VENV)/.dev $(JAR) ## what to run after each change: core's fast suites, Python tests without Spark (two minutes)
+quick: $(VENV)/.dev $(JAR) ## what to run after each change: fast suites, and Python tests, that start no Spark (two minutes)
 	@tools/run_tests quick
 
 test: $(VENV)/.dev $(JAR) ## all that shows that the library works, JVM and Python (eight to twelve minutes)
@@ -38,6 +40,9 @@ test: $(VENV)/.dev $(JAR) ## all that shows that the library works, JVM and Pyth
 
 test-jvm: tools ## the tests of the JVM library, and that its public types stay compatible
 	tools/sbt test spark/mimaReportBinaryIssues
+
+test-module: tools ## fast suites of one module of the JVM: M=api, mailbox, state, metered, async or spark
+	$(if $(filter $(MODULES),$(M)),tools/sbt "$(M)/testOnly * -- -l org.scalatest.tags.Slow",$(error make test-module M=MODULE, one of: $(MODULES)))
 
 test-python: $(VENV)/.dev $(JAR) ## the tests of the Python package
 	cd python && ../$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder

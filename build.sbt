@@ -92,7 +92,7 @@ val chosenTests = sys.env.get("PILLARBOX_TESTS") match {
     Seq("Whole", "Soak").map(tag => Tests.Argument(TestFrameworks.ScalaTest, "-l", s"io.pillarbox.tags.$tag"))
 }
 
-// The forked JVMs of core's and Spark's tests run side by side: each often waits, for a disk or for a timer.
+// The forked JVMs of two modules' tests run side by side: each often waits, for a disk or for a timer.
 Global / concurrentRestrictions := Seq(
   Tags.limitAll(math.max(2, EvaluateTask.SystemProcessors)),
   Tags.limit(Tags.ForkedTestGroup, 2),
@@ -132,32 +132,54 @@ lazy val root = (project in file("."))
   .disablePlugins(MimaPlugin)
   .settings(publish / skip := true, name := "pillarbox-root")
 
-lazy val core = (project in file("jvm/core"))
-  .disablePlugins(MimaPlugin)
-  .settings(commonSettings("core"))
-  .settings(
-    name := "pillarbox-core",
-    libraryDependencies ++= Seq(
-      "org.rocksdb" % "rocksdbjni" % "9.8.4" % Provided,
-      "org.slf4j" % "slf4j-api" % "2.0.17" % Provided,
-      // Spark's own library of metrics, in the version that it brings.
-      "io.dropwizard.metrics" % "metrics-core" % "4.2.37" % Provided
-    ),
-    libraryDependencies ++= flinkPeers.map(_ % Test),
-    libraryDependencies ++= Seq(
-      "org.junit.jupiter" % "junit-jupiter" % "5.11.4" % Test,
-      "org.junit.platform" % "junit-platform-launcher" % "1.11.4" % Test
+/** What a module takes from one below it: its classes, and what their tests have in common. */
+val below = "compile->compile;test->test"
+
+/** A module that doesn't know Spark, so it is compiled once for all lines. What it needs of libraries, Spark brings. */
+def module(name: String, libraries: ModuleID*): Project =
+  Project(name, file("jvm") / name)
+    .disablePlugins(MimaPlugin)
+    .settings(commonSettings(name))
+    .settings(
+      Keys.name := s"pillarbox-$name",
+      libraryDependencies ++= libraries.map(_ % Provided)
     )
-  )
+
+val slf4j = "org.slf4j" % "slf4j-api" % "2.0.17"
+val rocksDB = "org.rocksdb" % "rocksdbjni" % "9.8.4"
+// Spark's own library of metrics, in the version that it brings. Whoever runs a mailbox needs it, in tests too.
+val metrics = "io.dropwizard.metrics" % "metrics-core" % "4.2.37"
+
+/** For the tests that compare a module with Flink. */
+val besideFlink = libraryDependencies ++= (flinkPeers ++ Seq(
+  "org.junit.jupiter" % "junit-jupiter" % "5.11.4",
+  "org.junit.platform" % "junit-platform-launcher" % "1.11.4"
+)).map(_ % Test)
+
+// A module knows those that it depends on here, and no other (docs/adr/0042-modules.md).
+lazy val api = module("api")
+lazy val mailbox = module("mailbox", metrics).dependsOn(api % "test->test").settings(besideFlink)
+lazy val state =
+  module("state", rocksDB, metrics).dependsOn(api % below, mailbox % below).settings(besideFlink)
+lazy val metered = module("metered", metrics, slf4j).dependsOn(api % below, mailbox % below)
+lazy val async = module("async", metrics, slf4j).dependsOn(metered % below)
+
+/** All modules that don't know Spark, for a command that goes to each of them: "core/test". */
+lazy val core = (project in file("target/core"))
+  .aggregate(coreModules: _*)
+  .disablePlugins(MimaPlugin)
+  .settings(publish / skip := true)
+lazy val coreModules = Seq[ProjectReference](api, mailbox, state, metered, async)
+val ofCore = ScopeFilter(inProjects(api, mailbox, state, metered, async))
 
 lazy val spark = (project in file("jvm/spark"))
-  .dependsOn(core % "compile->compile;test->test")
+  .dependsOn(state % below, async % below)
   .settings(commonSettings("spark"))
   .settings(guardedApi)
   .settings(
     name := "pillarbox",
     description := "Async I/O and keyed process functions with timers and expiring state, for Spark.",
-    // In Maven an artifact for each line of Spark, with core inside.
+    // In Maven an artifact for each line of Spark, with all modules inside.
     moduleName := s"pillarbox-spark_$sparkLine",
     crossVersion := CrossVersion.disabled,
     pomPostProcess := withoutDependencies,
@@ -181,7 +203,7 @@ lazy val spark = (project in file("jvm/spark"))
     Compile / unmanagedResources / excludeFilter := HiddenFileFilter || "*.pyc" || "__pycache__" || "*.jar",
     Compile / resourceGenerators += versionResource.taskValue,
     // Documented are the public types: the rest is private to the project, but for the adapters in Spark's packages.
-    Compile / doc / sources ++= (core / Compile / sources).value.filter(_.getParentFile.getName == "api"),
+    Compile / doc / sources ++= (api / Compile / sources).value,
     Compile / doc / scalacOptions ++=
       Seq(
         "-doc-title",
@@ -193,16 +215,16 @@ lazy val spark = (project in file("jvm/spark"))
         "-no-link-warnings"
       ),
     Compile / doc / scalacOptions --= Seq("-Xfatal-warnings", "-Werror"),
-    // One thin jar for users: ours alone, core and spark together.
-    Compile / packageBin / mappings ++= (core / Compile / packageBin / mappings).value,
-    Compile / packageSrc / mappings ++= (core / Compile / packageSrc / mappings).value,
+    // One thin jar for users: ours alone, all modules together.
+    Compile / packageBin / mappings ++= (Compile / packageBin / mappings).all(ofCore).value.flatten,
+    Compile / packageSrc / mappings ++= (Compile / packageSrc / mappings).all(ofCore).value.flatten,
     Compile / packageBin / mappings += (ThisBuild / baseDirectory).value / "LICENSE" -> "META-INF/LICENSE",
     Compile / packageBin / packageOptions += Package.ManifestAttributes("Spark-Line" -> sparkLine),
     Compile / packageBin / artifactPath := (ThisBuild / baseDirectory).value / "target" / s"pillarbox-spark_$sparkLine-${version.value}.jar"
   )
 
 lazy val bench = (project in file("jvm/bench"))
-  .dependsOn(core, spark)
+  .dependsOn(spark)
   .enablePlugins(JmhPlugin)
   .disablePlugins(MimaPlugin)
   .settings(

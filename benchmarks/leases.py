@@ -1,6 +1,6 @@
 """How a limit that the driver lends grows with the number of executors, in simulated time.
 
-Runs ``LeaseSimulation``, of the tests of the core.
+Runs ``LeaseSimulation``, of the tests of ``metered``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import subprocess
 
 from . import report
 
-MAIN = "core/Test/runMain io.pillarbox.async.LeaseSimulation"
+MAIN = "metered/Test/runMain io.pillarbox.metered.lease.LeaseSimulation"
 HEAD = """## With up to 1,000 executors
 
 | limit | executors | reports a second | share used | µs of the driver a report |

@@ -6,7 +6,7 @@ import java.security.MessageDigest
 import java.util.HexFormat
 
 import com.fasterxml.jackson.databind.node.ObjectNode
-import io.pillarbox.async.journal.{CallKey, JournalOperator}
+import io.pillarbox.metered.journal.{CallKey, JournalOperator}
 import io.pillarbox.spark.functions.{Held, OddFails, Repeat, WrongType}
 import io.pillarbox.spark.{LocalSpark, PythonBridge, SpecBuilder}
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection}

@@ -6,7 +6,7 @@ import java.util.{List => JList}
 
 import scala.collection.mutable
 
-import io.pillarbox.async.budget._
+import io.pillarbox.metered.budget._
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.scalatest.funsuite.AnyFunSuite

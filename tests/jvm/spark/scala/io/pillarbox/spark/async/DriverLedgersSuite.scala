@@ -2,8 +2,8 @@ package io.pillarbox.spark.async
 
 import java.util.concurrent.TimeUnit
 
-import io.pillarbox.async.gate.Told
-import io.pillarbox.async.lease._
+import io.pillarbox.metered.lease._
+import io.pillarbox.metered.limit.Told
 import org.scalatest.funsuite.AnyFunSuite
 
 class DriverLedgersSuite extends AnyFunSuite {

@@ -3,8 +3,8 @@ package io.pillarbox.spark.async
 import java.util.concurrent.TimeUnit
 
 import io.pillarbox.api.{AsyncTimeoutException, RetryAfter}
-import io.pillarbox.async.gate.{CallGate, GateClock, Overload}
-import io.pillarbox.async.lease.{LeasedGate, LimitValue}
+import io.pillarbox.metered.lease.{LeasedGate, LimitValue}
+import io.pillarbox.metered.limit.{CallGate, GateClock, Overload}
 import org.scalatest.funsuite.AnyFunSuite
 
 class ExecutorGatesSuite extends AnyFunSuite {

@@ -6,7 +6,7 @@ import java.nio.channels.ClosedByInterruptException
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.Files
 
-import io.pillarbox.async.journal.JournalFiles
+import io.pillarbox.metered.journal.JournalFiles
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs._
 import org.apache.hadoop.hdfs.CannotObtainBlockLengthException

@@ -6,11 +6,12 @@ import java.util.{Collection => JCollection, List => JList}
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
-import io.pillarbox.async.gate.{CallGate, ConcurrencyGate}
 import io.pillarbox.async.queue.AsyncOutput
 import io.pillarbox.async.retry.AsyncRetryStrategies
-import io.pillarbox.async.{AsyncOptions, AsyncWaitOperator, Batching, CallTicket}
+import io.pillarbox.async.{AsyncOptions, AsyncWaitOperator, Batching}
 import io.pillarbox.mailbox.{MailboxExecutor, SystemProcessingTimeService, TaskMailbox}
+import io.pillarbox.metered.journal.CallTicket
+import io.pillarbox.metered.limit.{CallGate, ConcurrencyGate}
 import io.pillarbox.spark.async.python.{
   CallChannel,
   CallResults,

@@ -3,7 +3,7 @@ package io.pillarbox.spark.async
 import java.util.concurrent.{CompletionException, ExecutionException}
 
 import io.pillarbox.api.{AsyncTimeoutException, RetryAfter}
-import io.pillarbox.async.gate.Overload
+import io.pillarbox.metered.limit.Overload
 import io.pillarbox.spark.async.python.{PythonCallException, PythonRetryAfterException}
 import org.scalatest.funsuite.AnyFunSuite
 

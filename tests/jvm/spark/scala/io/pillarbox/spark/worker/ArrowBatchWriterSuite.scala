@@ -6,7 +6,7 @@ import java.util.{Arrays => JArrays}
 import scala.collection.mutable.ArrayBuffer
 import scala.util.Using
 
-import io.pillarbox.async.journal.CallKey
+import io.pillarbox.metered.journal.CallKey
 import io.pillarbox.spark.async.python.{CallEncoder, CallResults, PythonCall, ResultDecoder}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection}

@@ -3,7 +3,7 @@ package io.pillarbox.spark.worker
 import java.nio.ByteBuffer
 import java.util.{Arrays => JArrays}
 
-import io.pillarbox.async.journal.CallKey
+import io.pillarbox.metered.journal.CallKey
 import io.pillarbox.spark.async.python.{CallEncoder, PythonCall, ResultDecoder}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow

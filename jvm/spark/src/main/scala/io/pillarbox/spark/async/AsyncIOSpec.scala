@@ -3,8 +3,8 @@ package io.pillarbox.spark.async
 import java.util.concurrent.TimeUnit
 
 import com.fasterxml.jackson.databind.annotation.JsonDeserialize
-import io.pillarbox.async.UsageUnits
-import io.pillarbox.async.gate.Overload
+import io.pillarbox.metered.limit.Overload
+import io.pillarbox.metered.usage.UsageUnits
 import io.pillarbox.spark.base.{FailureReport, SpecJson}
 import org.apache.spark.sql.types.StructType
 

@@ -1,10 +1,10 @@
 package io.pillarbox.spark.async
 
-import io.pillarbox.async.budget.BudgetPart
-import io.pillarbox.async.gate.CallGate
-import io.pillarbox.async.journal.CallKey
 import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy}
 import io.pillarbox.async.{AsyncOptions, Batching, Keyed, Ticketing}
+import io.pillarbox.metered.budget.BudgetPart
+import io.pillarbox.metered.journal.CallKey
+import io.pillarbox.metered.limit.CallGate
 import io.pillarbox.spark.async.python.{ChannelSettings, PythonCallException, ResultDecoder}
 import io.pillarbox.spark.base.PythonText
 import io.pillarbox.spark.task.FailedCalls

@@ -2,10 +2,10 @@ package io.pillarbox.spark.async
 
 import java.util.concurrent.RejectedExecutionException
 
-import io.pillarbox.async.budget.BudgetExceeded
 import io.pillarbox.async.queue.AsyncOutput
 import io.pillarbox.async.{AsyncMetrics, AsyncWaitOperator, LongCalls}
 import io.pillarbox.mailbox._
+import io.pillarbox.metered.budget.BudgetExceeded
 import io.pillarbox.spark.task.{FailedCalls, FirstFailures, MailboxStep, ReportedException}
 import io.pillarbox.spark.worker.PythonTaskFailure
 import org.apache.spark.TaskContext

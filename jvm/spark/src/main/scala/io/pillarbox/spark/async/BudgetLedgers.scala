@@ -3,8 +3,8 @@ package io.pillarbox.spark.async
 import java.util.UUID
 import java.util.concurrent._
 
-import io.pillarbox.async.budget._
-import io.pillarbox.async.gate.GateClock
+import io.pillarbox.metered.budget._
+import io.pillarbox.metered.limit.GateClock
 import org.apache.hadoop.fs.FileSystem
 import org.apache.hadoop.util.ShutdownHookManager
 import org.apache.spark.SparkEnv

@@ -1,7 +1,7 @@
 package io.pillarbox.spark.async
 
 import com.fasterxml.jackson.databind.annotation.JsonDeserialize
-import io.pillarbox.async.budget.{BudgetExceeded, BudgetTerms}
+import io.pillarbox.metered.budget.{BudgetExceeded, BudgetTerms}
 import io.pillarbox.spark.base.ErrorCatalogue
 
 /**

@@ -7,7 +7,7 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.ObjectMapper
 import io.pillarbox.async.AsyncMetrics
-import io.pillarbox.async.budget.BudgetSpent
+import io.pillarbox.metered.budget.BudgetSpent
 import org.apache.spark.sql.pillarbox.DriverMessages
 import org.slf4j.LoggerFactory
 

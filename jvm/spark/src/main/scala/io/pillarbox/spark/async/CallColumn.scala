@@ -2,7 +2,7 @@ package io.pillarbox.spark.async
 
 import java.util.{ArrayList => JArrayList, Collection => JCollection}
 
-import io.pillarbox.async.{CallAccount, Usage}
+import io.pillarbox.metered.usage.{CallAccount, Usage}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, JoinedRow}
 import org.apache.spark.sql.catalyst.util.ArrayBasedMapData

@@ -6,7 +6,7 @@ import java.nio.charset.StandardCharsets.UTF_8
 import com.fasterxml.jackson.core.JsonProcessingException
 import com.fasterxml.jackson.databind.node.ObjectNode
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
-import io.pillarbox.async.budget.{BudgetSpent, BudgetTerms}
+import io.pillarbox.metered.budget.{BudgetSpent, BudgetTerms}
 import io.pillarbox.spark.checkpoint.StateFiles
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path

@@ -5,7 +5,7 @@ import java.util.concurrent.ExecutorService
 import scala.collection.mutable
 import scala.util.control.NonFatal
 
-import io.pillarbox.async.budget._
+import io.pillarbox.metered.budget._
 
 /** Keeps what an account of a budget has spent. Called by one thread at a time; may block. */
 private[pillarbox] trait BudgetStore {

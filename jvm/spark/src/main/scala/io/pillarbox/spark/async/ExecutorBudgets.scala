@@ -4,7 +4,7 @@ import java.util.concurrent.TimeUnit
 
 import scala.collection.mutable
 
-import io.pillarbox.async.budget.{BudgetPart, BudgetTerms}
+import io.pillarbox.metered.budget.{BudgetPart, BudgetTerms}
 
 /** A task's hold on a budget. Closed once the task's calls have ended. */
 private[pillarbox] final class HeldBudget private[async] (val part: BudgetPart, release: () => Unit)

@@ -4,7 +4,7 @@ import java.util.concurrent.TimeUnit
 
 import scala.collection.mutable
 
-import io.pillarbox.async.lease.{LeaseTerms, LeasedGate, LimitKey}
+import io.pillarbox.metered.lease.{LeaseTerms, LeasedGate, LimitKey}
 
 /**
  * The limits that tasks share in an executor, by their keys. Thread-safe.

@@ -5,7 +5,7 @@ import java.util.UUID
 
 import scala.collection.mutable
 
-import io.pillarbox.async.budget.{BudgetSpent, BudgetTerms}
+import io.pillarbox.metered.budget.{BudgetSpent, BudgetTerms}
 import io.pillarbox.spark.checkpoint.{InParallel, StateFiles}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path

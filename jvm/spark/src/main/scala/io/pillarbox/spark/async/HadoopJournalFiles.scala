@@ -4,7 +4,7 @@ import java.io.{EOFException, FileNotFoundException, IOException}
 import java.nio.file.Paths
 import java.util.concurrent.{CompletableFuture, CompletionException, TimeUnit}
 
-import io.pillarbox.async.journal._
+import io.pillarbox.metered.journal._
 import io.pillarbox.spark.checkpoint.StateFiles
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs._

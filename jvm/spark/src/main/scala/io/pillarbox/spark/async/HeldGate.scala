@@ -5,8 +5,8 @@ import java.util.UUID
 import scala.collection.mutable
 
 import io.pillarbox.async.ValueGate
-import io.pillarbox.async.gate.CallGate
-import io.pillarbox.async.lease.{LimitKey, LimitValue}
+import io.pillarbox.metered.lease.{LimitKey, LimitValue}
+import io.pillarbox.metered.limit.CallGate
 import org.apache.spark.sql.catalyst.expressions.Expression
 
 /**

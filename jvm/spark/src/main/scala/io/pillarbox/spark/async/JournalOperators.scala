@@ -1,7 +1,7 @@
 package io.pillarbox.spark.async
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
-import io.pillarbox.async.journal.JournalOperator
+import io.pillarbox.metered.journal.JournalOperator
 import org.apache.spark.sql.pillarbox.SparkAdapter
 import org.apache.spark.sql.types._
 

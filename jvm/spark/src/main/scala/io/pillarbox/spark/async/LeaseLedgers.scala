@@ -6,8 +6,8 @@ import java.util.concurrent.TimeUnit
 
 import scala.collection.mutable
 
-import io.pillarbox.async.gate.GateClock
-import io.pillarbox.async.lease._
+import io.pillarbox.metered.lease._
+import io.pillarbox.metered.limit.GateClock
 import org.apache.spark.SparkEnv
 import org.apache.spark.sql.pillarbox.DriverMessages
 

@@ -1,7 +1,7 @@
 package io.pillarbox.spark.async
 
-import io.pillarbox.async.gate.Told
-import io.pillarbox.async.lease._
+import io.pillarbox.metered.lease._
+import io.pillarbox.metered.limit.Told
 
 /**
  * What executors and the driver tell each other of limits, in longs. A report begins with its limit's terms;

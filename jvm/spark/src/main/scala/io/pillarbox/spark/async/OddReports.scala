@@ -1,6 +1,6 @@
 package io.pillarbox.spark.async
 
-import io.pillarbox.async.UsageUnits
+import io.pillarbox.metered.usage.UsageUnits
 import io.pillarbox.spark.base.ErrorCatalogue
 import io.pillarbox.spark.task.FailedCalls
 

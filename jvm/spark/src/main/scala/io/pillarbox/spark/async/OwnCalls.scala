@@ -9,9 +9,9 @@ import scala.collection.mutable
 import scala.util.control.NonFatal
 
 import io.pillarbox.api.AsyncTimeoutException
-import io.pillarbox.async.budget.{BudgetExceeded, BudgetPart}
-import io.pillarbox.async.gate.Told
 import io.pillarbox.async.{AsyncMetrics, CallPermits}
+import io.pillarbox.metered.budget.{BudgetExceeded, BudgetPart}
+import io.pillarbox.metered.limit.Told
 import io.pillarbox.spark.async.python.{PythonCallException, PythonRetryAfterException}
 import io.pillarbox.spark.worker.{Frame, WorkerCalls}
 import org.apache.spark.TaskContext

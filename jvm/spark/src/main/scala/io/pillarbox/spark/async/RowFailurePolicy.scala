@@ -4,8 +4,8 @@ import java.util.{Collection => JCollection, Collections => JCollections}
 
 import io.pillarbox.api.AsyncTimeoutException
 import io.pillarbox.async.PendingException
-import io.pillarbox.async.budget.{BudgetExceeded, BudgetExceededException}
 import io.pillarbox.async.retry.{FailedCall, FailurePolicy}
+import io.pillarbox.metered.budget.{BudgetExceeded, BudgetExceededException}
 import io.pillarbox.spark.base.{ErrorCatalogue, FailureReport, JvmExceptions}
 import io.pillarbox.spark.task.{FailedCalls, FirstFailures, ReportedException}
 import io.pillarbox.spark.worker.PythonFailure

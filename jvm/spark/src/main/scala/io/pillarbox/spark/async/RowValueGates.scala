@@ -3,8 +3,8 @@ package io.pillarbox.spark.async
 import java.nio.ByteBuffer
 import java.security.MessageDigest
 
-import io.pillarbox.async.lease.LimitValue
 import io.pillarbox.async.{ValueGate, ValueGates}
+import io.pillarbox.metered.lease.LimitValue
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, UnsafeProjection, UnsafeRow}
 

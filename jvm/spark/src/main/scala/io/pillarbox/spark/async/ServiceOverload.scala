@@ -3,8 +3,8 @@ package io.pillarbox.spark.async
 import scala.util.control.NonFatal
 
 import io.pillarbox.api.AsyncTimeoutException
-import io.pillarbox.async.gate.Overload
 import io.pillarbox.async.retry.FutureWrappers
+import io.pillarbox.metered.limit.Overload
 import io.pillarbox.spark.async.python.PythonCallException
 
 /**

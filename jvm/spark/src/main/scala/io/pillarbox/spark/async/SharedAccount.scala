@@ -2,7 +2,7 @@ package io.pillarbox.spark.async
 
 import java.util.concurrent.TimeUnit
 
-import io.pillarbox.async.budget.{BudgetGrant, BudgetLedger, BudgetSpent}
+import io.pillarbox.metered.budget.{BudgetGrant, BudgetLedger, BudgetSpent}
 
 /**
  * The account of a budget that other drivers spend, too. What is granted was written before, and was found to be

@@ -4,8 +4,8 @@ import java.util.concurrent.TimeUnit
 
 import scala.collection.mutable
 
-import io.pillarbox.async.gate._
-import io.pillarbox.async.lease.{LeaseTerms, LeasedGate}
+import io.pillarbox.metered.lease.{LeaseTerms, LeasedGate}
+import io.pillarbox.metered.limit._
 
 /**
  * A limit, or that of one value of its key, with those in this executor that hold it. Under the lock of

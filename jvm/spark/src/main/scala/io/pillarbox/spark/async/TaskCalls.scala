@@ -2,7 +2,7 @@ package io.pillarbox.spark.async
 
 import io.pillarbox.api.AsyncFunction
 import io.pillarbox.async.AsyncWaitOperator
-import io.pillarbox.async.budget.BudgetPart
+import io.pillarbox.metered.budget.BudgetPart
 import io.pillarbox.spark.async.python.{PythonAsyncFunction, PythonChannel}
 import io.pillarbox.spark.task.{FailedCalls, UserClasses}
 import org.apache.spark.TaskContext

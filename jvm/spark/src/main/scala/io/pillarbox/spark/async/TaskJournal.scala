@@ -5,7 +5,7 @@ import java.util.{Collection => JCollection}
 
 import scala.util.control.NonFatal
 
-import io.pillarbox.async.journal._
+import io.pillarbox.metered.journal._
 import io.pillarbox.spark.base.FailureReport
 import io.pillarbox.spark.task.ReportedException
 import org.apache.hadoop.conf.Configuration

@@ -1,7 +1,6 @@
 package io.pillarbox.spark.async
 
-import io.pillarbox.async.journal.{CallCost, CallKey}
-import io.pillarbox.async.{CallTicket, TicketJournal}
+import io.pillarbox.metered.journal.{CallCost, CallKey, CallTicket, TicketJournal}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
 import org.apache.spark.sql.types.{IntegerType, StringType, StructType}

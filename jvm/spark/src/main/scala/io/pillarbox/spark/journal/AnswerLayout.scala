@@ -2,7 +2,7 @@ package io.pillarbox.spark.journal
 
 import scala.jdk.CollectionConverters._
 
-import io.pillarbox.async.journal.StoredAnswer
+import io.pillarbox.metered.journal.StoredAnswer
 import io.pillarbox.spark.async.{AnswerCodec, OperatorColumns}
 import io.pillarbox.spark.base.FailureReport
 import io.pillarbox.spark.task.ReportedException

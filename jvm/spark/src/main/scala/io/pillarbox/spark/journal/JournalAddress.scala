@@ -2,7 +2,7 @@ package io.pillarbox.spark.journal
 
 import java.io.{FileNotFoundException, IOException}
 
-import io.pillarbox.async.journal.StoredAnswers
+import io.pillarbox.metered.journal.StoredAnswers
 import io.pillarbox.spark.async.{HadoopJournalFiles, JournalFolder}
 import io.pillarbox.spark.base.FailureReport
 import io.pillarbox.spark.task.ReportedException

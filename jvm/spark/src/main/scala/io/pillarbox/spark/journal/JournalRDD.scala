@@ -2,7 +2,7 @@ package io.pillarbox.spark.journal
 
 import scala.collection.mutable
 
-import io.pillarbox.async.journal.{SegmentAnswers, StoredAnswer}
+import io.pillarbox.metered.journal.{SegmentAnswers, StoredAnswer}
 import io.pillarbox.spark.async.OperatorColumns
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD

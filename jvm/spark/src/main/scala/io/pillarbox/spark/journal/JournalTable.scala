@@ -2,7 +2,7 @@ package io.pillarbox.spark.journal
 
 import scala.collection.mutable
 
-import io.pillarbox.async.journal.JournalFile
+import io.pillarbox.metered.journal.JournalFile
 import io.pillarbox.spark.async.OperatorColumns
 import io.pillarbox.spark.base.FailureReport
 import org.apache.spark.rdd.RDD

@@ -2,7 +2,7 @@ package io.pillarbox.spark.async.python
 
 import java.util.{List => JList}
 
-import io.pillarbox.async.CallTicket
+import io.pillarbox.metered.journal.CallTicket
 
 /**
  * The way of calls, and of cancellations after them, to the worker: messages arrive in the order in which

@@ -4,8 +4,7 @@ import java.nio.ByteBuffer
 import java.nio.charset.StandardCharsets.UTF_8
 import java.util.{List => JList}
 
-import io.pillarbox.async.CallTicket
-import io.pillarbox.async.journal.CallKey
+import io.pillarbox.metered.journal.{CallKey, CallTicket}
 import io.pillarbox.spark.worker.{ArrowBatchWriter, Frame, FrameSize}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow

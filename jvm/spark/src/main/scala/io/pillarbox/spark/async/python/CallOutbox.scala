@@ -2,7 +2,7 @@ package io.pillarbox.spark.async.python
 
 import java.util.{ArrayList => JArrayList, List => JList}
 
-import io.pillarbox.async.CallTicket
+import io.pillarbox.metered.journal.CallTicket
 
 /** A message for the writer thread to send. */
 private[python] sealed abstract class Outgoing

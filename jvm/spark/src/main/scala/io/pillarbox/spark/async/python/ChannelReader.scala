@@ -1,6 +1,6 @@
 package io.pillarbox.spark.async.python
 
-import io.pillarbox.async.CallTicket
+import io.pillarbox.metered.journal.CallTicket
 import io.pillarbox.spark.worker.{CallNote, Frame, FrameReader, PythonWorkerException}
 
 /** The thread that reads the worker's frames and passes them on, until END, FATAL, or a broken channel. */

@@ -5,7 +5,8 @@ import java.util.{ArrayList => JArrayList, Arrays, List => JList}
 
 import io.pillarbox.api.{OpenContext, ResultFuture}
 import io.pillarbox.async._
-import io.pillarbox.async.gate.Told
+import io.pillarbox.metered.journal.CallTicket
+import io.pillarbox.metered.limit.Told
 import org.apache.spark.sql.catalyst.InternalRow
 
 /**

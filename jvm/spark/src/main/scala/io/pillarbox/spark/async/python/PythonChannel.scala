@@ -5,8 +5,7 @@ import java.util.concurrent.atomic.AtomicBoolean
 import java.util.concurrent.{CountDownLatch, TimeUnit}
 import java.util.{List => JList}
 
-import io.pillarbox.async.CallTicket
-import io.pillarbox.async.journal.CallKey
+import io.pillarbox.metered.journal.{CallKey, CallTicket}
 import io.pillarbox.spark.task.Uninterruptibly
 import io.pillarbox.spark.worker.{Frame, FrameSize, PythonWorkerException, WorkerSession}
 import org.apache.arrow.vector.types.pojo.Schema

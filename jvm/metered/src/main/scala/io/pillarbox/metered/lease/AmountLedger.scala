@@ -1,0 +1,187 @@
+package io.pillarbox.metered.lease
+
+import java.util.concurrent.{ThreadLocalRandom, TimeUnit}
+
+import scala.collection.mutable
+
+import io.pillarbox.metered.limit.{ChargeWindow, Pace, Told, ToldBounds}
+
+/**
+ * Divides a rate over processes. One thread at a time.
+ *
+ * An amount is lent for a short time, and counts into the slot in which that ends: it is used before,
+ * whenever that is, and so what is used in any stretch of the interval is within the limit, as [[ChargeWindow]] has
+ * it. What a process that is lost was lent counts as used. What one returns is taken from the slot into which
+ * it counts.
+ *
+ * Processes that wait get equal parts of what there is. If the part of each would not be enough for its first
+ * call, those go first that were served longest ago.
+ */
+private[lease] final class AmountLedger(terms: LeaseTerms) {
+  import AmountLedger._
+
+  private val accounts = mutable.LinkedHashMap.empty[String, Account]
+  private val window = new ChargeWindow(terms.most, terms.intervalNanos)
+  private val pace =
+    new Pace(
+      (window.holdNanos + terms.tokenNanos) / terms.most,
+      terms.tokenNanos,
+      window.creditNanos
+    )
+  private val bounds = new ToldBounds(terms.intervalNanos)
+  private var reported = 0.0
+  private var reports = 0L
+  private var served = 0L
+
+  /** Another ledger has other slots, so that what is returned to one that is gone changes nothing. */
+  private val firstSlot = ThreadLocalRandom.current().nextLong() >> 2
+
+  /** True if a new ledger would lend just as much. */
+  def isFull(now: Long): Boolean =
+    window.isEmpty(now) && pace.waitNanos(now) == 0 && bounds.isEmpty(now)
+
+  /** Takes a report; the lender has made sure that none is taken twice, or out of order. */
+  def hear(process: String, report: LeaseReport, now: Long): Unit = {
+    accounts.filterInPlace((_, account) => now - account.heardNanos < account.keptNanos): Unit
+    val known = if (report.number > 1) report.use else AmountUse.NoRate
+    val account = accounts.getOrElseUpdate(process, new Account(known))
+    account.hear(report, now)
+    report.use.told.foreach(learn(_, now))
+  }
+
+  /** What is lent may yet be used: it is taken off from what the service says is left. */
+  private def learn(said: Told, now: Long): Unit = {
+    val lent = accounts.valuesIterator.map(_.open(now)).sum
+    bounds.hear(said.copy(remaining = math.max(0.0, said.remaining - lent)), now)
+  }
+
+  /**
+   * @param reportNanos the time after which it reports again
+   * @param isPaused true if nobody may begin
+   */
+  def grant(process: String, reportNanos: Long, isPaused: Boolean, now: Long): AmountGrant = {
+    val life = math.max(terms.tokenNanos, 2 * reportNanos)
+    val account = accounts(process)
+    account.nextReportNanos = reportNanos
+    val amount = if (isPaused || !account.isWaiting) 0.0 else partOf(account, life, now)
+    val slot = if (amount > 0) lend(account, amount, now + life, now) else 0L
+    AmountGrant(amount, slot, life, mean)
+  }
+
+  private def lend(account: Account, amount: Double, until: Long, now: Long): Long = {
+    served += 1
+    account.served = served
+    pace.charge(amount, now)
+    bounds.charge(amount, bounds.heard)
+    val slot = firstSlot + window.charge(amount, until)
+    account.lends(slot, amount, until)
+    slot
+  }
+
+  /** True if calls have reported what they use. */
+  def knowsMean: Boolean = reports > 0
+
+  private def mean = if (reports > 0) reported / reports.toDouble else Double.NaN
+
+  private def partOf(account: Account, life: Long, now: Long): Double = {
+    val first = firstOf(account)
+    val room = math.min(window.room(now), bounds.room(now))
+    // Of many processes each reports seldom, and more of them must be able to have an amount meanwhile.
+    val available = pace.available(now, 2 * (life - terms.tokenNanos))
+    val waiting = accounts.valuesIterator.filter(a => a.isWaiting && now - a.heardNanos < life)
+    var (count, ahead) = (0, 0.0)
+    waiting.foreach { other =>
+      count += 1
+      if (other.served < account.served) ahead += firstOf(other)
+    }
+    val part = math.min(available, room) / math.max(1, count)
+    // What is left of it comes back soon; but meanwhile others could not have it.
+    if (part >= first) if (count > 1 && first > 0) first * math.floor(part / first) else part
+    else if (available - ahead >= 0 && room - ahead >= first - terms.most * 1e-9) first
+    else 0.0
+  }
+
+  private def firstOf(account: Account): Double =
+    if (!account.first.isNaN) account.first else if (reports > 0) math.min(terms.most, mean) else terms.most
+
+  /** @param known the sums that count no more: those of a process that was forgotten, or of another ledger */
+  private final class Account(known: AmountUse) {
+    var heardNanos = 0L
+    var isWaiting = false
+    var hasLeft = false
+    var first = 1.0
+
+    /** The time after its last report within which the next one comes. */
+    var nextReportNanos = 0L
+
+    /** The number of its last grant among all. */
+    var served = 0L
+    private val returned = mutable.HashMap.from(known.returned)
+
+    /** What it was lent last, until when it may use that, and what had been said when slots were lent of. */
+    private var lent = 0.0
+    private var lentSlot, lentUntil = 0L
+    private val heard = mutable.HashMap.empty[Long, Long]
+    private var missing = known.missing
+    private var ownReported = known.reported
+    private var ownReports = known.reports
+
+    /** It is kept until what it was lent counts no more, and while it may report again. */
+    def keptNanos: Long = {
+      val counts = 2 * window.holdNanos
+      if (hasLeft) math.min(LeftNanos, counts)
+      else math.max(counts, LeaseTerms.leaseNanosOf(nextReportNanos))
+    }
+
+    def lends(slot: Long, amount: Double, until: Long): Unit = {
+      lent = amount
+      lentSlot = slot
+      lentUntil = until
+      heard.getOrElseUpdate(slot, bounds.heard): Unit
+    }
+
+    /** The amount that it has and may use. */
+    def open(now: Long): Double = if (lent > 0 && now - lentUntil < 0) lent else 0.0
+
+    def hear(report: LeaseReport, now: Long): Unit = {
+      heardNanos = now
+      isWaiting = report.isWaiting
+      hasLeft = report.leaves
+      first = report.use.first
+      takeBack(report.use.returned, now)
+      if (report.use.reports > ownReports) {
+        reported += report.use.reported - ownReported
+        reports += report.use.reports - ownReports
+        ownReported = report.use.reported
+        ownReports = report.use.reports
+      }
+      val more = report.use.missing - missing
+      if (more > 0) {
+        missing = report.use.missing
+        pace.charge(more, now)
+        window.charge(more, now): Unit
+      }
+    }
+
+    private def takeBack(sums: Seq[(Long, Double)], now: Long): Unit = {
+      sums.foreach { case (slot, sum) =>
+        val back = sum - returned.getOrElse(slot, 0.0)
+        if (back > 0) {
+          returned(slot) = sum
+          pace.giveBack(back, now)
+          window.giveBack(slot - firstSlot, back)
+          bounds.charge(-back, heard.getOrElse(slot, -1L))
+          if (slot == lentSlot) lent -= back
+        }
+      }
+      if (returned.size > 4096) returned.filterInPlace((slot, _) => window.has(slot - firstSlot)): Unit
+      if (heard.size > 4096) heard.filterInPlace((slot, _) => window.has(slot - firstSlot)): Unit
+    }
+  }
+}
+
+private object AmountLedger {
+
+  /** Longer than a message is under way: an old report of one that has left must not be taken for news. */
+  private val LeftNanos = TimeUnit.MINUTES.toNanos(5)
+}

@@ -1,0 +1,145 @@
+package io.pillarbox.metered.lease
+
+import java.util.concurrent.TimeUnit
+
+import io.pillarbox.metered.limit.Told
+
+/**
+ * The limits over all processes together.
+ *
+ * @param calls the calls under way at a time; 0 for no limit
+ * @param adaptive true if `calls` is the most, and the limit follows what the service bears
+ * @param most the calls that begin in an interval, or the amount that they use; 0 for no limit
+ * @param intervalNanos the length of that interval
+ */
+private[pillarbox] final case class LeaseTerms(
+    calls: Int,
+    adaptive: Boolean = false,
+    most: Double = 0.0,
+    intervalNanos: Long = 1L
+) {
+  import LeaseTerms._
+
+  require(calls >= 0 && most >= 0 && intervalNanos > 0, s"$this")
+  require(calls > 0 || most > 0, "A lease needs a limit")
+
+  def hasRate: Boolean = most > 0
+
+  /** The shortest time from the request of an amount within which it is used, or not at all. */
+  val tokenNanos: Long = math.max(ShortestToken, math.min(LongestToken, intervalNanos / 100))
+
+  /** The shortest time between two reports of a process that waits. */
+  val reportNanos: Long = if (hasRate) math.min(ReportNanos, tokenNanos / 2) else ReportNanos
+
+  /** The time between two reports of each of so many processes: the lender hears 2,000 a second at most. */
+  def reportNanosOf(processes: Int): Long = math.max(reportNanos, processes * PerReport)
+}
+
+private[pillarbox] object LeaseTerms {
+
+  /** The time after which permits that are not renewed go back. */
+  val LeaseNanos: Long = TimeUnit.SECONDS.toNanos(10)
+
+  /** The same for a process that is to report so often. */
+  def leaseNanosOf(reportNanos: Long): Long = math.max(LeaseNanos, 4 * reportNanos)
+
+  private val ReportNanos = TimeUnit.MILLISECONDS.toNanos(250)
+  private[lease] val PerReport = TimeUnit.MICROSECONDS.toNanos(500)
+  private val ShortestToken = TimeUnit.MILLISECONDS.toNanos(20)
+  private val LongestToken = TimeUnit.MILLISECONDS.toNanos(500)
+}
+
+/**
+ * A report of a process to the lender.
+ *
+ * @param number its place, 1, 2, ... in the order in which reports are sent
+ * @param applied the number of the report whose answer is in force at the process; 0 for none
+ * @param holds the permits that it has, in use or not
+ * @param inUse the attempts under way
+ * @param isWaiting true if calls wait for a permit or a token
+ * @param answered the attempts that were answered since the last report
+ * @param overloadNanos the age of the youngest attempt that met overload since the last report; negative for
+ *   none
+ * @param pauseNanos the time for which no attempt is to begin, by a pause that began in the process
+ * @param use what it does with the amounts of a rate
+ */
+private[pillarbox] final case class LeaseReport(
+    number: Long,
+    applied: Long,
+    holds: Int,
+    inUse: Int,
+    isWaiting: Boolean,
+    answered: Int,
+    overloadNanos: Long,
+    pauseNanos: Long,
+    use: AmountUse = AmountUse.NoRate
+) {
+
+  /** True if the process gives back all that it has: no answer under way is applied. */
+  def leaves: Boolean = applied >= number
+}
+
+/**
+ * The use of the amounts that a process was given. Sums are those since its beginning, so that a report that
+ * is lost does no harm.
+ *
+ * @param first the amount that its first waiting call needs; NaN for the mean of what has been reported
+ * @param returned the sums of what it has not used of amounts that count into a slot, where they may be news
+ * @param missing the sum of what calls used beyond what they were charged with
+ * @param reported the sum of what calls have reported
+ * @param reports the number of calls that have reported
+ * @param told what the service has said since the last report
+ */
+private[pillarbox] final case class AmountUse(
+    first: Double,
+    returned: Seq[(Long, Double)] = Nil,
+    missing: Double = 0.0,
+    reported: Double = 0.0,
+    reports: Long = 0L,
+    told: Option[Told] = None
+)
+
+private[pillarbox] object AmountUse {
+  val NoRate: AmountUse = AmountUse(1.0)
+}
+
+/**
+ * The answer to a report.
+ *
+ * @param permits the attempts that may be under way until the lease ends, which began when the report was
+ *   sent
+ * @param pauseNanos the time after which attempts may begin
+ * @param reportNanos the time after which to report again
+ * @param amount what the process may use of a rate
+ */
+private[pillarbox] final case class LeaseGrant(
+    permits: Int,
+    pauseNanos: Long,
+    reportNanos: Long,
+    amount: AmountGrant = AmountGrant.NoRate
+)
+
+/**
+ * A part of a rate.
+ *
+ * @param amount it replaces what is left of the one before, unless it is 0
+ * @param slot the slot that it counts into
+ * @param lifeNanos the time since the report was sent within which it is used, or not at all
+ * @param mean the mean of what all processes have reported; NaN if nothing was
+ */
+private[pillarbox] final case class AmountGrant(amount: Double, slot: Long, lifeNanos: Long, mean: Double)
+
+private[pillarbox] object AmountGrant {
+  val NoRate: AmountGrant = AmountGrant(0.0, 0L, 0L, Double.NaN)
+}
+
+/**
+ * Names a limit for all that share it.
+ *
+ * @param name the limit's
+ * @param value that of its key, for a limit that holds for each value by itself
+ */
+private[pillarbox] final case class LimitKey(name: String, value: Option[LimitValue] = None)
+
+/** A value of a limit's key: a hash of 128 bits, which must not be the same for two. */
+private[pillarbox] final case class LimitValue(high: Long, low: Long)

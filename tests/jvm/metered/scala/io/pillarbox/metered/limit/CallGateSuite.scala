@@ -1,0 +1,201 @@
+package io.pillarbox.metered.limit
+
+import java.util.concurrent.ThreadLocalRandom
+import java.util.concurrent.atomic.{AtomicInteger, AtomicReference}
+
+import scala.collection.mutable
+
+import io.pillarbox.mailbox.MailboxTesting
+import org.scalatest.funsuite.AnyFunSuite
+
+class CallGateSuite extends AnyFunSuite {
+
+  private final class Waiter(name: String, log: mutable.Buffer[String]) extends Runnable {
+    override def run(): Unit = log += name
+  }
+
+  test("a concurrency gate gives out at most its permits, then serves in order, without overtaking") {
+    val log = mutable.Buffer.empty[String]
+    val gate = new ConcurrencyGate(2)
+    assert(gate.tryAcquire(new Waiter("a", log)) && gate.tryAcquire(new Waiter("b", log)))
+    assert(!gate.tryAcquire(new Waiter("c", log)) && !gate.tryAcquire(new Waiter("d", log)))
+    gate.release()
+    assert(log == Seq("c") && gate.inUse == 2)
+    assert(!gate.tryAcquire(new Waiter("e", log)))
+    (1 to 2).foreach(_ => gate.release())
+    assert(log == Seq("c", "d", "e"))
+    (1 to 2).foreach(_ => gate.release())
+    assert(gate.inUse == 0)
+    assert(intercept[IllegalStateException](gate.release()).getMessage.contains("nobody held"))
+  }
+
+  test("a waiter that is cancelled leaves the line; one that was served can't be") {
+    val log = mutable.Buffer.empty[String]
+    val gate = new ConcurrencyGate(1)
+    gate.tryAcquire(() => ())
+    val (first, second) = (new Waiter("first", log), new Waiter("second", log))
+    gate.tryAcquire(first)
+    gate.tryAcquire(second)
+    assert(gate.cancel(first) && !gate.cancel(first))
+    gate.release()
+    assert(log == Seq("second") && !gate.cancel(second))
+  }
+
+  test("a rate gate spaces calls evenly and serves waiters in order") {
+    val clock = new ManualGateClock
+    val log = mutable.Buffer.empty[String]
+    val gate = new RateGate(4, 100, 1, clock)
+    assert(gate.tryAcquire(() => ()))
+    Seq("a", "b", "c").foreach(name => assert(!gate.tryAcquire(new Waiter(name, log))))
+    clock.advance(25)
+    assert(log.isEmpty)
+    clock.advance(1)
+    assert(log == Seq("a"))
+    clock.advance(52)
+    assert(log == Seq("a", "b", "c") && clock.pending == 0)
+    assert(!gate.tryAcquire(new Waiter("d", log)))
+    clock.advance(100)
+    assert(log.last == "d" && gate.tryAcquire(() => ()))
+  }
+
+  test("in no stretch of its interval does a rate gate start more than its permits, whatever the burst") {
+    for (burst <- Seq(1, 3); permits <- Seq(1, 3, 7)) {
+      val clock = new ManualGateClock
+      val gate = new RateGate(permits.toDouble, 100, burst.toDouble, clock)
+      val starts = mutable.Buffer.empty[Long]
+      def start(): Unit = starts += clock.nanoTime
+      var asked = 0
+      while (asked < 200) {
+        if (gate.tryAcquire(() => start())) start()
+        asked += 1
+        clock.advance(ThreadLocalRandom.current().nextLong(12))
+      }
+      clock.advance(30000)
+      assert(starts.size == 200)
+      for (i <- starts.indices) {
+        val within = starts.drop(i).takeWhile(_ - starts(i) < 100).size
+        assert(within <= permits, s"$permits permits, burst $burst")
+      }
+    }
+  }
+
+  test("a burst may start at once after a pause and is then used up") {
+    val clock = new ManualGateClock
+    val gate = new RateGate(10, 100, 3, clock)
+    clock.advance(1000)
+    assert(Seq.fill(4)(gate.tryAcquire(() => ())) == Seq(true, true, true, false))
+  }
+
+  test("a rate gate that nobody waits for any more wakes once at most") {
+    val clock = new ManualGateClock
+    val gate = new RateGate(1, 100, 1, clock)
+    gate.tryAcquire(() => ())
+    val waiter: Runnable = () => fail("was cancelled")
+    gate.tryAcquire(waiter)
+    assert(gate.cancel(waiter))
+    clock.advance(300)
+    assert(clock.pending == 0)
+  }
+
+  test("by the machine's clock a rate gate serves those who wait") {
+    val served = new AtomicInteger
+    val gate = new RateGate(1000, 1000000000L)
+    (1 to 30).foreach(_ => if (gate.tryAcquire(() => served.incrementAndGet())) served.incrementAndGet())
+    MailboxTesting.eventually("all were served")(served.get == 30)
+  }
+
+  test("both limits hold at once, in whichever of the two a waiter stands") {
+    val clock = new ManualGateClock
+    val log = mutable.Buffer.empty[String]
+    val concurrency = new ConcurrencyGate(1)
+    val gate = CallGate.all(concurrency, new RateGate(1, 100, 1, clock))
+    assert(gate.tryAcquire(() => ()))
+    assert(!gate.tryAcquire(new Waiter("a", log)))
+    clock.advance(200)
+    assert(log.isEmpty, "the rate would admit it, the concurrency does not")
+    gate.release()
+    assert(log == Seq("a"))
+    assert(!gate.tryAcquire(new Waiter("b", log)))
+    gate.release()
+    assert(log == Seq("a") && concurrency.inUse == 0, "it waits for the rate, and holds nothing meanwhile")
+    clock.advance(101)
+    assert(log == Seq("a", "b"))
+    gate.release()
+    assert(concurrency.inUse == 0)
+  }
+
+  test("a waiter of both limits can be cancelled at each of them, and gives back what it holds") {
+    val clock = new ManualGateClock
+    val concurrency = new ConcurrencyGate(1)
+    val gate = CallGate.all(concurrency, new RateGate(1, 100, 1, clock))
+    assert(gate.tryAcquire(() => ()))
+    val atFirst: Runnable = () => fail("was cancelled")
+    assert(!gate.tryAcquire(atFirst) && gate.cancel(atFirst) && !gate.cancel(atFirst))
+    gate.release()
+    val atSecond: Runnable = () => fail("was cancelled")
+    assert(!gate.tryAcquire(atSecond) && concurrency.inUse == 0)
+    assert(gate.cancel(atSecond) && concurrency.inUse == 0)
+    clock.advance(300)
+  }
+
+  test("an unlimited gate is left out of a composition") {
+    val gate = new ConcurrencyGate(1)
+    assert(
+      (CallGate.all(CallGate.Unlimited, gate) eq gate) && (CallGate.all(gate, CallGate.Unlimited) eq gate)
+    )
+    assert(CallGate.Unlimited.tryAcquire(() => ()) && !CallGate.Unlimited.cancel(() => ()))
+  }
+
+  test("gates refuse limits that are not positive, with the value") {
+    assert(intercept[IllegalArgumentException](new ConcurrencyGate(0)).getMessage.contains("not 0"))
+    assert(intercept[IllegalArgumentException](new RateGate(-1, 5)).getMessage.contains("not -1"))
+    assert(intercept[IllegalArgumentException](new RateGate(1, 0)).getMessage.contains("not 0"))
+    assert(
+      intercept[IllegalArgumentException](new RateGate(1, 5, 0, GateClock.System)).getMessage
+        .contains("not 0")
+    )
+  }
+
+  test("under load no permit is lost or made up, with waiters that come, go and are cancelled") {
+    val max = 3
+    val concurrency = new ConcurrencyGate(max)
+    val gate = CallGate.all(concurrency, new RateGate(1000000, 100000000L, 1000, GateClock.System))
+    val (out, most, calls) = (new AtomicInteger, new AtomicInteger, new AtomicInteger)
+    def call(): Unit = {
+      most.accumulateAndGet(out.incrementAndGet(), math.max(_, _))
+      calls.incrementAndGet()
+      out.decrementAndGet()
+      gate.release()
+    }
+    val workers = (1 to 4).map { _ =>
+      MailboxTesting.start {
+        val random = ThreadLocalRandom.current()
+        (1 to 5000).foreach { _ =>
+          val state = new AtomicReference("in line")
+          val waiter: Runnable =
+            () => if (state.compareAndSet("in line", "served")) call() else gate.release()
+          if (gate.tryAcquire(waiter)) {
+            state.set("served")
+            call()
+          } else if (random.nextInt(3) == 0 && gate.cancel(waiter)) state.set("cancelled")
+          else MailboxTesting.eventually("served")(state.get == "served")
+        }
+      }
+    }
+    workers.foreach(MailboxTesting.await(_))
+    assert(most.get <= max && concurrency.inUse == 0 && calls.get > 0)
+  }
+
+  test("a pause that is over while all permits are out leaves no timer behind") {
+    val clock = new ManualGateClock
+    val gate = new ConcurrencyGate(1, clock)
+    assert(gate.tryAcquire(() => ()))
+    gate.pause(10)
+    val log = mutable.Buffer.empty[String]
+    assert(!gate.tryAcquire(new Waiter("a", log)))
+    clock.advance(20)
+    assert(clock.pending == 0 && log.isEmpty)
+    gate.release()
+    assert(log == Seq("a"))
+  }
+}
