@@ -11,11 +11,13 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from textwrap import indent
 from typing import Any, TypeVar, get_type_hints
 
 from .unknown_options import answers_unknown
 
 T = TypeVar("T", bound=Callable[..., Any])
+_PLACE = re.compile(r"^( *)\{keywords\}$", re.MULTILINE)
 _PARAGRAPH = re.compile(r"^(\w+): .*(?:\n(?:    .*)?)*", re.MULTILINE)
 
 
@@ -67,22 +69,24 @@ def _with_each(signature: inspect.Signature, keywords: type) -> inspect.Signatur
             name,
             inspect.Parameter.KEYWORD_ONLY,
             default=one.default,
-            annotation=_type_of(keywords.__annotations__[name].__forward_arg__),
+            annotation=_type_of(keywords.__annotations__[name]),
         )
         for name, one in declared(keywords).items()
     ]
     return signature.replace(parameters=[*own, *shared])
 
 
-def _type_of(annotation: str) -> str:
+def _type_of(annotation: Any) -> str:
     """Return the type in the text of an ``Annotated``."""
-    return annotation.removeprefix("Annotated[").rpartition(", Keyword(")[0]
+    text: str = getattr(annotation, "__forward_arg__", annotation)
+    return text.removeprefix("Annotated[").rpartition(", Keyword(")[0]
 
 
 def _with_docs(text: str, keywords: type) -> str:
     own, told = _paragraphs(text), _docs(keywords)
     shared = [told[name] for name in declared(keywords) if name not in own and name in told]
-    return text.replace("{keywords}", "\n    ".join("\n".join(shared).splitlines()))
+    # Since Python 3.13 a docstring has no indentation.
+    return _PLACE.sub(lambda place: indent("\n".join(shared), place[1]), text)
 
 
 def _docs(keywords: type) -> dict[str, str]:
