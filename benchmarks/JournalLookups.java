@@ -1,10 +1,10 @@
-import io.pillarbox.async.journal.CallCost;
-import io.pillarbox.async.journal.CallKey;
-import io.pillarbox.async.journal.HeldJournal;
-import io.pillarbox.async.journal.JournalLimits;
-import io.pillarbox.async.journal.JournalOperator;
-import io.pillarbox.async.journal.Journals;
-import io.pillarbox.async.journal.LocalJournalFiles;
+import io.pillarbox.metered.journal.CallCost;
+import io.pillarbox.metered.journal.CallKey;
+import io.pillarbox.metered.journal.HeldJournal;
+import io.pillarbox.metered.journal.JournalLimits;
+import io.pillarbox.metered.journal.JournalOperator;
+import io.pillarbox.metered.journal.Journals;
+import io.pillarbox.metered.journal.LocalJournalFiles;
 import java.io.File;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
