@@ -125,7 +125,7 @@ public final class JournalLookups {
         new Journals(
             () -> System.nanoTime(),
             () -> System.currentTimeMillis(),
-            new JournalLimits(64L << 20, 5000L),
+            new JournalLimits(64L << 20, 5000L, 1 << 23),
             () -> Paths.get(System.getProperty("java.io.tmpdir")),
             Journals.$lessinit$greater$default$5());
     return journals.hold("here", 0L, operator, () -> new LocalJournalFiles(folder.resolve("calls")));
