@@ -9,7 +9,8 @@ from pyspark.sql.functions import udf
 from pyspark.sql.types import IntegerType, StructType
 
 import pillarbox as pb
-from pillarbox._async.command import Command, check_function, check_resource
+from pillarbox._async.command import Command, check_function
+from pillarbox._async.resources import check_resource
 from pillarbox._base.functions import is_async, name_of
 
 

@@ -28,16 +28,16 @@ MAY_USE: dict[str, tuple[str, ...]] = {
     "_arrow": ("errors", "_base"),
     "_async": (*VALUES, "retry", "options", "limits", "budgets"),
     "_keyed": VALUES,
-    "_keyed_async": (*VALUES, "options", "retry", "limits", "budgets", "_async", "_keyed"),
+    "_keyed_async": (*VALUES, "retry", "limits", "_async", "_keyed"),
     "_harness": (*VALUES, "_async", "_keyed", "_keyed_async"),
     "_worker": (*VALUES, "_async", "_keyed", "_keyed_async"),
     "_driver": (
-        *(*VALUES, "options", "limits", "budgets", "retry"),
+        *(*VALUES, "options", "limits", "budgets"),
         *("_async", "_keyed", "_keyed_async", "_version"),
     ),
     "testing": (
-        *(*VALUES, "options", "limits", "budgets", "retry"),
-        *("_async", "_keyed", "_keyed_async", "_harness", "_driver"),
+        *(*VALUES, "options", "retry"),
+        *("_async", "_keyed", "_harness", "_driver"),
     ),
     "__main__": ("errors", "_driver"),
     "__init__": (

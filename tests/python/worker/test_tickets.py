@@ -129,9 +129,9 @@ def test_what_collect_returns_and_raises_ends_the_ticket_or_does_not(worker, bat
     worker.start(
         pb.Ticketed(lambda row: "t", collect), batch_size=batch_size, retry=retry, journaled=True
     )
-    assert flags("returned") == ("TimeoutError", 17)
+    assert flags("returned") == ("TimeoutError", 9)
     assert flags("bug") == ("KeyError", 0)
-    assert flags("over") == ("NotRetryable", 16)
+    assert flags("over") == ("NotRetryable", 8)
     assert flags("late") == ("TimeoutError", 1)
 
 

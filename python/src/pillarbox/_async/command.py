@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,13 +11,10 @@ from .._base.functions import (
     check_called,
     check_parameters,
     is_async,
-    is_generator,
     name_of,
     pickled,
-    takes,
     unpickled,
 )
-from ..errors import error, shown
 from ..retry import Retry
 from .function import AsyncFunction, Opening, answer_of, check_methods, invoke
 
@@ -115,20 +111,3 @@ def check_function(function: object, with_resource: bool, is_batch: bool) -> Non
     called = check_called(function, "NOT_A_FUNCTION", answer_of(is_batch))
     arguments = ("rows" if is_batch else "row", *(("resource",) if with_resource else ()))
     check_parameters(called, arguments, name_of(called))
-
-
-def check_resource(resource: object) -> None:
-    """Raise ``InvalidFunction`` unless ``resource`` can be called, and may give a manager.
-
-    The conditions are RESOURCE_NOT_CALLABLE and RESOURCE_WITHOUT_DECORATOR.
-    """
-    if resource is None:
-        return
-    if not callable(resource):
-        raise error("RESOURCE_NOT_CALLABLE", value=shown(resource))
-    if not takes(resource, 0):
-        signature = f"{name_of(resource)}{inspect.signature(resource)}"
-        raise error("RESOURCE_NOT_CALLABLE", value=signature)
-    for is_one, gives in ((is_async, "a coroutine"), (is_generator, "a generator")):
-        if is_one(resource):
-            raise error("RESOURCE_WITHOUT_DECORATOR", resource=name_of(resource), gives=gives)

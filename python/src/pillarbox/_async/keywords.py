@@ -82,7 +82,7 @@ from ..options import (
     as_units,
 )
 from ..retry import Retry
-from .command import check_resource
+from .resources import check_resource
 
 Engine = Literal["auto", "jvm", "python"]
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 from .._base.failures import kind_of, message_of
-from .._base.functions import name_of
+from .._base.functions import is_async, is_generator, name_of, takes
 from .._base.values import shown_value
-from ..errors import PillarboxError, error
+from ..errors import PillarboxError, error, shown
 from .call_context import CallContext
 
 
@@ -92,3 +93,20 @@ class OpenResource:
             )
             failed.__cause__ = problem
             self._opened.set_exception(failed)
+
+
+def check_resource(resource: object) -> None:
+    """Raise ``InvalidFunction`` unless ``resource`` can be called, and may give a manager.
+
+    The conditions are RESOURCE_NOT_CALLABLE and RESOURCE_WITHOUT_DECORATOR.
+    """
+    if resource is None:
+        return
+    if not callable(resource):
+        raise error("RESOURCE_NOT_CALLABLE", value=shown(resource))
+    if not takes(resource, 0):
+        signature = f"{name_of(resource)}{inspect.signature(resource)}"
+        raise error("RESOURCE_NOT_CALLABLE", value=signature)
+    for is_one, gives in ((is_async, "a coroutine"), (is_generator, "a generator")):
+        if is_one(resource):
+            raise error("RESOURCE_WITHOUT_DECORATOR", resource=name_of(resource), gives=gives)
