@@ -235,6 +235,13 @@ def test_the_picture_of_the_stages_has_those_of_a_call_in_their_order() -> None:
     assert [name.lower() for name in named] == [name.lower() for name in drawn]
 
 
+def test_a_decision_record_says_which_module_it_is_of() -> None:
+    modules = {"all", "python", *(path.parent.name for path in ROOT.glob("jvm/*/README.md"))}
+    for record in (ROOT / "docs/adr").glob("0*.md"):
+        (said,) = re.findall(r"^Status: .*?Module: ([\w, ]+)\.", record.read_text("utf-8"), re.M)
+        assert set(said.split(", ")) <= modules, record
+
+
 def test_llms_txt_names_every_page_and_no_other() -> None:
     docs = ROOT / "docs"
     named = re.findall(
