@@ -75,9 +75,17 @@ def plain(text: str) -> str:
 
 
 def pages(path: Path, _: str) -> str:
-    """The titles of all pages of a folder, as links."""
+    """The titles of all pages of a folder, as links, with what their "Status:" says."""
     others = sorted(page for page in path.glob("*.md") if page.name != "index.md")
-    return "\n".join(f"- [{title(page)}]({page.name})" for page in others)
+    return "\n".join(f"- [{title(page)}]({page.name}){status(page)}" for page in others)
+
+
+def status(page: Path) -> str:
+    """The module of a decision record, and whether another one has taken its place in part."""
+    text = page.read_text("utf-8")
+    module = "".join(re.findall(r"^Status: .*?Module: ([\w, ]+)\.", text, re.M))
+    part = ", superseded in part" if re.search(r"^Status: .*Superseded in part", text, re.M) else ""
+    return f" ({module}{part})" if module else ""
 
 
 def title(page: Path) -> str:

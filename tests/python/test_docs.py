@@ -186,10 +186,60 @@ def test_the_made_parts_of_the_pages_are_equal_to_their_sources() -> None:
         assert generate.filled(page) == page.read_text("utf-8"), "run python docs/generate.py"
 
 
-@pytest.mark.parametrize("name", ["in_flight", "order", "timers"])
+@pytest.mark.parametrize("name", ["in_flight", "modules", "order", "timers"])
 def test_a_picture_is_as_its_script_draws_it(name: str) -> None:
     drawn = loaded(f"docs/images/draw_{name}.py").drawn()
     assert drawn == (ROOT / f"docs/images/{name.replace('_', '-')}.svg").read_text("utf-8")
+
+
+def main_code() -> dict[Path, str]:
+    folders = [ROOT / "python/src/pillarbox", *ROOT.glob("jvm/*/src/main")]
+    files = [one for folder in folders for one in folder.rglob("*.*")]
+    return {
+        one: one.read_text("utf-8") for one in files if one.suffix in (".py", ".scala", ".java")
+    }
+
+
+def defines(text: str, name: str) -> bool:
+    """True for a type, a method, or what is given by keyword."""
+    kind = r"\b(?:class|object|trait|interface|record|enum|def) "
+    return bool(re.search(rf"{kind}{name}\b|^ +{name}: ", text, re.MULTILINE))
+
+
+def is_there(name: str, code: dict[Path, str]) -> bool:
+    if name.endswith(".py"):
+        return any(path.as_posix().endswith(f"/{name}") for path in code)
+    of, _, method = name.rpartition(".")
+    return any(
+        defines(text, method) and (not of or f"class {of}" in text or f"object {of}" in text)
+        for text in code.values()
+    )
+
+
+def test_the_walks_through_the_code_name_what_is_there() -> None:
+    page = (ROOT / "docs/how-it-works.md").read_text("utf-8")
+    (walks,) = re.findall(r"^## One row of `async_io`.*^## One thread", page, re.DOTALL | re.M)
+    named = set(re.findall(r"`([\w./]+)`", walks))
+    assert len(named) > 60
+    code = main_code()
+    assert [name for name in sorted(named) if not is_there(name, code)] == []
+    assert not is_there("CallWay.run", code)
+    assert not is_there("CallWays", code)
+
+
+def test_the_picture_of_the_stages_has_those_of_a_call_in_their_order() -> None:
+    code = (ROOT / "jvm/async/src/main/scala/io/pillarbox/async/CallWay.scala").read_text("utf-8")
+    (stages,) = re.findall(r"val stages.*?\n(.*?)\n  \)\.flatten", code, re.DOTALL)
+    named = re.findall(r"(?:new |Some\(|Option\(|null\)\()(?!new )(\w+)", stages)
+    drawn = [stage.name for stage in loaded("docs/images/draw_modules.py").STAGES]
+    assert [name.lower() for name in named] == [name.lower() for name in drawn]
+
+
+def test_a_decision_record_says_which_module_it_is_of() -> None:
+    modules = {"all", "python", *(path.parent.name for path in ROOT.glob("jvm/*/README.md"))}
+    for record in (ROOT / "docs/adr").glob("0*.md"):
+        (said,) = re.findall(r"^Status: .*?Module: ([\w, ]+)\.", record.read_text("utf-8"), re.M)
+        assert set(said.split(", ")) <= modules, record
 
 
 def test_llms_txt_names_every_page_and_no_other() -> None:
