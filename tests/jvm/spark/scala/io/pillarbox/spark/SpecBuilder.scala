@@ -5,8 +5,8 @@ import java.util.UUID
 
 import scala.jdk.CollectionConverters._
 
-import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import com.fasterxml.jackson.databind.node.ObjectNode
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.types.StructType
 
@@ -46,7 +46,8 @@ object SpecBuilder {
     }
     spec.properties.asScala.foreach { field =>
       (field.getKey, field.getValue) match {
-        case ("limits", limits) => limits.asScala.foreach(one => completed("limit", one.asInstanceOf[ObjectNode]))
+        case ("limits", limits) =>
+          limits.asScala.foreach(one => completed("limit", one.asInstanceOf[ObjectNode]))
         case (part, inner: ObjectNode) if golden.has(part) => completed(part, inner)
         case _ =>
       }

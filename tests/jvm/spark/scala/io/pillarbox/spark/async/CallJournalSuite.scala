@@ -119,7 +119,10 @@ class CallJournalSuite extends AnyFunSuite with LocalSpark with Eventually {
       Files.list(folder.resolve("answers")).forEach { file =>
         Files.setLastModifiedTime(file, java.nio.file.attribute.FileTime.fromMillis(0)): Unit
       }
-      PythonBridge.purgeJournal(spark, s"""{"path":"$journal","name":null,"version":null,"older_than_ms":1,"where":null}""")
+      PythonBridge.purgeJournal(
+        spark,
+        s"""{"path":"$journal","name":null,"version":null,"older_than_ms":1,"where":null}"""
+      )
       assert(Files.list(folder.resolve("answers")).count() == 0)
     }
   }

@@ -26,7 +26,9 @@ class FailureReportSuite extends AnyFunSuite with LocalSpark {
   /** With the fields that have no value in it. */
   private def whole(report: ObjectNode): ObjectNode = {
     if (!report.has("traceback")) report.put("traceback", "")
-    Seq("key", "row", "timer", "attempts", "elapsed_ms").filterNot(report.has).foreach(report.putNull(_): Unit)
+    Seq("key", "row", "timer", "attempts", "elapsed_ms")
+      .filterNot(report.has)
+      .foreach(report.putNull(_): Unit)
     report
   }
 

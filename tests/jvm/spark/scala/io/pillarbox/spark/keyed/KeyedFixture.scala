@@ -139,9 +139,13 @@ final case class Spec(
   def json: String = {
     def quoted(texts: Seq[String]) = texts.map("\"" + _ + "\"").mkString("[", ",", "]")
     val optionsJson = options.map { case (k, v) => s""""$k":"$v"""" }.mkString("{", ",", "}")
-    SpecBuilder.keyed(s"""{"name":"test","form":"$form","class_name":"$className","options":$optionsJson,"by":${quoted(by)},
+    SpecBuilder.keyed(
+      s"""{"name":"test","form":"$form","class_name":"$className","options":$optionsJson,"by":${quoted(by)},
        |"returns":${StructType.fromDDL(returns).json},"timestamp":${timestamp.fold("null")("\"" + _ + "\"")},
        |"backend":"$backend","timers":"$timers","order_by":${quoted(orderBy)},"time_sorted":$timeSorted,
-       |"inputs":${quoted(inputs)},"names_event_time":${timestamp.isDefined || timeSorted}$extra}""".stripMargin)
+       |"inputs":${quoted(
+          inputs
+        )},"names_event_time":${timestamp.isDefined || timeSorted}$extra}""".stripMargin
+    )
   }
 }

@@ -218,7 +218,8 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
       val stream = new Stream(folder)
       val passing = Spec(
         form = "scan",
-        extra = ""","scan":{"state":[{"name":"n","init":"0L","update":"n + 1"}],"select":["k","v","ts","n"]}"""
+        extra =
+          ""","scan":{"state":[{"name":"n","init":"0L","update":"n + 1"}],"select":["k","v","ts","n"]}"""
       )
       val first = process(stream.watermarked, passing.copy(timestamp = Some("ts")))
       val again = passing.copy(extra = passing.extra.replace("\"n\"", "\"m\"").replace("n + 1", "m + n"))
@@ -378,7 +379,8 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
       stream.add(Event("a", 1, 1000))
       stream.runOnce(process(stream.watermarked, Spec()))
       stream.add(Event("a", 1, 1000))
-      val scan = Spec(form = "scan", extra = ""","scan":{"state":[{"name":"n","init":"0","update":"n + 1"}]}""")
+      val scan =
+        Spec(form = "scan", extra = ""","scan":{"state":[{"name":"n","init":"0","update":"n + 1"}]}""")
       Seq(
         scan -> "the form jvm, the query now has scan",
         Spec(by = Seq("v")) -> "keys of type STRING, the query now has BIGINT",

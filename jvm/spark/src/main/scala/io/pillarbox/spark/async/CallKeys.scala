@@ -76,7 +76,9 @@ private[async] object CallKeys {
   private final val Format = "pillarbox call 1"
 
   private def head(spec: AsyncIOSpec, columns: Seq[StructField]): String = {
-    (Seq(Format, spec.name, spec.journal.flatMap(_.version).getOrElse("")) ++ described(columns)).map(text).mkString
+    (Seq(Format, spec.name, spec.journal.flatMap(_.version).getOrElse("")) ++ described(columns))
+      .map(text)
+      .mkString
   }
 
   private def described(columns: Seq[StructField]): Seq[String] =

@@ -23,7 +23,13 @@ private[async] object JournalOperators {
   /** The operator whose answers are the tickets of calls, whatever the calls return. */
   def ofTickets(task: AsyncIOTaskSpec): JournalOperator = {
     val name = s"${task.spec.name} tickets"
-    of(name, task.spec.journal.flatMap(_.version), task.columns.keySchema, TaskTickets.Layout, explode = false)
+    of(
+      name,
+      task.spec.journal.flatMap(_.version),
+      task.columns.keySchema,
+      TaskTickets.Layout,
+      explode = false
+    )
   }
 
   private def of(

@@ -19,7 +19,10 @@ private object CallJournals {
 
   /** @throws IllegalArgumentException (JOURNAL_UNREACHABLE) if there is no file system for the folder */
   def check(spec: AsyncIOSpec, session: SparkSession): Unit =
-    spec.journal.map(_.path).filter(_.nonEmpty).foreach(JournalFolder.qualified(_, SparkAdapter.hadoopConf(session)))
+    spec.journal
+      .map(_.path)
+      .filter(_.nonEmpty)
+      .foreach(JournalFolder.qualified(_, SparkAdapter.hadoopConf(session)))
 
   private def inCheckpoint(batch: Option[MicroBatch]): String = batch match {
     case Some(known) => new Path(known.checkpoint, InCheckpoint).toString
