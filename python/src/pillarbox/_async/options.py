@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from .ticketed import Ticketed
 
-OnError = Literal["raise", "null", "column"]
 BLOCKED_LOOP_MS = 5000
 
 
