@@ -14,7 +14,7 @@ from ..errors import error
 from ..limits import CALLS, Limit
 from ..options import BatchSize, CarryOver, ErrorColumn, Journal, ShareScope, Timeout
 from ..retry import Retry
-from .keywords import AsyncKeywords
+from .keywords import AsyncKeywords, Engine
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField
@@ -50,6 +50,7 @@ class AsyncOptions:
     call_column: str | None
     by: tuple[str, ...] | None
     resource: Callable[[], Any] | None
+    engine: Engine
     ticketed: Ticketed | None
 
     @classmethod
@@ -62,7 +63,6 @@ class AsyncOptions:
         code. Raises ``InvalidOption``.
         """
         options = converted(AsyncKeywords, given)
-        del options["engine"]
         if options["name"] is None:
             if options["journal"] is not None:
                 raise error("JOURNAL_WITHOUT_NAME", function=function)

@@ -87,8 +87,7 @@ def async_io(
     Raises :class:`InvalidOption`, :class:`InvalidSchema`, :class:`InvalidFunction` or
     :class:`EngineUnavailable`, before any job is started.
     """
-    options = given_options(function, keywords)
-    return _plan(df, function, returns, options, keywords.get("engine", "auto"))
+    return _plan(df, function, returns, given_options(function, keywords))
 
 
 def _plan(
@@ -96,7 +95,6 @@ def _plan(
     function: Function,
     returns: StructType | str | type[Any],
     options: AsyncOptions,
-    engine: str,
 ) -> DataFrame:
     from .._arrow.schema import (
         as_nullable,
@@ -120,7 +118,7 @@ def _plan(
     by = key_columns(schema, options.by or (), sensitive)
     for key in options.keys_of_limits:
         key_columns(schema, (key,), sensitive, "limit.key")
-    door = _door_to_jvm(df, function, engine)
+    door = _door_to_jvm(df, function, options.engine)
     identity = identify(df, options.name, columns, options.inputs)
     check_kind(function, options)
     asked: Command | JvmFunction

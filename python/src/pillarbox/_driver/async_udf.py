@@ -144,7 +144,7 @@ class AsyncUdf:
     """A function of columns, which :func:`async_udf` makes, with the attributes of Spark's UDFs.
 
     It is made of the ``function``, which is its ``__wrapped__``, the ``data_type`` of the value,
-    the ``options`` of the operator, and the ``resource``.
+    and the ``options`` of the operator.
     """
 
     evalType = _BATCHED
@@ -157,7 +157,7 @@ class AsyncUdf:
     ) -> None:
         functools.update_wrapper(self, function, updated=())
         self._name = options.name
-        self._function, self._resource, self._options = function, options.resource, options
+        self._function, self._options = function, options
         self._data_type = data_type
         self._operator = uuid.uuid4().hex
         self.deterministic = True
@@ -213,7 +213,7 @@ class AsyncUdf:
         from pyspark.sql import Column
 
         given = [*arguments, *named.values()]
-        has_resource = self._resource is not None
+        has_resource = self._options.resource is not None
         places, by_name = by_place(self._function, self._name, has_resource, arguments, named)
         for function in self._options.estimators:
             problem = "ESTIMATE_WRONG_PARAMETERS"
@@ -232,7 +232,7 @@ class AsyncUdf:
         return column
 
     def _called(self, values: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        return called(self._function, self._resource, values, named)
+        return called(self._function, self._options.resource, values, named)
 
     def _check_in(self, spark: SparkSession) -> None:
         door = require_jvm(spark)
@@ -264,7 +264,7 @@ class AsyncUdf:
             function=self._function,
             is_async=is_async(self._function),
             is_batch=self._options.batch_size is not None,
-            resource=self._resource,
+            resource=self._options.resource,
             retry=self._options.retry,
             input_schema=StructType(),
             returns=self._columns(),

@@ -77,7 +77,7 @@ class AsyncHarness:
                 raise error("HARNESS_NEEDS_SPARK", option=f"a pb.{kind.__name__}")
         options = given_options(function, keywords)
         check_kind(function, options)
-        _refuse(options, keywords.get("engine", "auto"))
+        _refuse(options)
         rows = columns_of(schema)
         self._accept = row_acceptor(rows, Place(error="INPUT_TYPE_MISMATCH"))
         options = replace(options, carry_over=None)
@@ -97,8 +97,8 @@ class AsyncHarness:
         return run_task(self._plan, [self._accept(row) for row in rows])
 
 
-def _refuse(options: AsyncOptions, engine: str) -> None:
-    if engine == "python":
+def _refuse(options: AsyncOptions) -> None:
+    if options.engine == "python":
         refuse_for_python(options)
     for option, _ in options_of_jvm(options):
         if option not in ("carry_over", "call_key", "limit.unit"):
