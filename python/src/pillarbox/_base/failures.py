@@ -81,7 +81,10 @@ def users_traceback(problem: BaseException) -> str:
     in the middle.
     """
     try:
-        return _clean(_formatted(problem), LONGEST_TRACEBACK)
+        text, message = _formatted(problem), str(problem)
+        if len(message) > LONGEST_MESSAGE:  # so that it stands there as it is told
+            text = text.replace(message, message_of(problem))
+        return _clean(text, LONGEST_TRACEBACK)
     except BaseException as broken:
         return f"(no traceback, since formatting it failed with {kind_of(broken)})\n"
 
@@ -124,13 +127,13 @@ def kind_of(problem: BaseException) -> str:
         return "Exception"
 
 
-def message_of(problem: BaseException) -> str:
+def message_of(problem: BaseException, longest: int = LONGEST_MESSAGE) -> str:
     """Return ``str(problem)``, cut if it is long; the class name where it is empty or fails."""
     try:
         text = str(problem)
     except BaseException as broken:
         return f"{kind_of(problem)} (its __str__ raised {kind_of(broken)})"
-    return _clean(text, LONGEST_MESSAGE) or kind_of(problem)
+    return _clean(text, longest) or kind_of(problem)
 
 
 def _clean(text: str, longest: int) -> str:
