@@ -15,8 +15,9 @@ from pyspark.sql.types import StructType
 import pillarbox as pb
 from pillarbox._async.options import AsyncOptions
 from pillarbox._driver.identity import Identity
-from pillarbox._driver.keyed_input import KeyedInput, KeyedOptions
+from pillarbox._driver.keyed_input import KeyedInput
 from pillarbox._driver.specs import async_spec, keyed_spec
+from pillarbox._keyed.options import KeyedOptions
 from pillarbox._keyed.ttl import as_ttl
 
 FILE = Path(__file__).parents[1] / "golden/specs.json"
@@ -27,7 +28,7 @@ def specs() -> dict[str, Any]:
     function = pb.JvmFunction("some.Class")
     identity = Identity("", "operator", None)
     found = KeyedInput(
-        KeyedOptions("test", "k", None, None, None),
+        KeyedOptions.of("test", "k", {}),
         StructType().add("k", "string"), columns, None, [], False, False, None, False,
     )  # fmt: skip
     life = as_ttl("1 hour")

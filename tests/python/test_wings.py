@@ -27,7 +27,7 @@ MAY_USE: dict[str, tuple[str, ...]] = {
     "budgets": ("errors", "_base", "options"),
     "_arrow": ("errors", "_base"),
     "_async": (*VALUES, "retry", "options", "limits", "budgets"),
-    "_keyed": VALUES,
+    "_keyed": (*VALUES, "options"),
     "_keyed_async": (*VALUES, "retry", "limits", "_async", "_keyed"),
     "_harness": (*VALUES, "_async", "_keyed", "_keyed_async"),
     "_worker": (*VALUES, "_async", "_keyed", "_keyed_async"),
@@ -37,7 +37,7 @@ MAY_USE: dict[str, tuple[str, ...]] = {
     ),
     "testing": (
         *(*VALUES, "options", "retry"),
-        *("_async", "_keyed", "_harness", "_driver"),
+        *("_async", "_keyed", "_keyed_async", "_harness", "_driver"),
     ),
     "__main__": ("errors", "_driver"),
     "__init__": (

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from .._base.checks import check, check_count, check_flag, check_name, invalid, needs_other
+from .._base.checks import check, invalid, needs_other
 from .._base.keywords import converted
 from ..budgets import Budget
 from ..errors import error
@@ -55,14 +55,20 @@ class AsyncOptions:
 
     @classmethod
     def of(
-        cls, function: str, given: Mapping[str, object], ticketed: Ticketed | None = None
+        cls,
+        function: str,
+        given: Mapping[str, object],
+        ticketed: Ticketed | None = None,
+        check_limit: Callable[[Limit], None] = lambda limit: None,
     ) -> AsyncOptions:
         """Return the options of these keywords; ``function`` is the operator's name without one.
 
         Ids of calls that outlive a run contain the name, so those need one that does not depend on
-        code. Raises ``InvalidOption``.
+        code. ``check_limit`` refuses limits that the function can't have. Raises ``InvalidOption``.
         """
         options = converted(AsyncKeywords, given)
+        for limit in options["limit"]:
+            check_limit(limit)
         if options["name"] is None:
             if options["journal"] is not None:
                 raise error("JOURNAL_WITHOUT_NAME", function=function)
@@ -72,12 +78,6 @@ class AsyncOptions:
         return cls(**options, ticketed=ticketed)
 
     def __post_init__(self) -> None:
-        check_flag("ordered", self.ordered)
-        check_flag("explode", self.explode)
-        check_count("capacity", self.capacity)
-        check_name("name", self.name, "weather")
-        if self.call_column is not None:
-            check_name("call_column", self.call_column, "call")
         if self.batch_size is not None:
             option = "capacity" if self.ticketed is None else "max_pending"
             size, most = self.batch_size.rows, f"at most {option} ({self.rows_in_flight})"

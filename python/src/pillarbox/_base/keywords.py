@@ -1,6 +1,6 @@
 """Keywords that several functions take, each declared once, as an ``Annotated`` of a ``TypedDict``.
 
-The docstring of the dict's module tells of each, in a section "Parameters".
+The docstring of the module that declares it tells of each, in a section "Parameters".
 """
 
 from __future__ import annotations
@@ -23,10 +23,14 @@ _PARAGRAPH = re.compile(r"^(\w+): .*(?:\n(?:    .*)?)*", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Keyword:
-    """The default of a keyword, and what makes an option of a value that is given for it."""
+    """The default of a keyword, and what makes an option of a value that is given for it.
+
+    ``check`` gets the keyword's name and a value that is not the default.
+    """
 
     default: Any = None
     convert: Callable[[Any], Any] = lambda value: value
+    check: Callable[[str, Any], object] = lambda name, value: None
 
 
 def takes(keywords: type) -> Callable[[T], T]:
@@ -57,9 +61,13 @@ def declared(keywords: type) -> dict[str, Keyword]:
 
 def converted(keywords: type, given: Mapping[str, object]) -> dict[str, Any]:
     """Return the options by name, those too that are not ``given``."""
-    return {
-        name: one.convert(given.get(name, one.default)) for name, one in declared(keywords).items()
-    }
+    options = {}
+    for name, one in declared(keywords).items():
+        value = given.get(name, one.default)
+        if value is not one.default:
+            one.check(name, value)
+        options[name] = one.convert(value)
+    return options
 
 
 def _with_each(signature: inspect.Signature, keywords: type) -> inspect.Signature:
@@ -89,8 +97,16 @@ def _with_docs(text: str, keywords: type) -> str:
     return _PLACE.sub(lambda place: indent("\n".join(shared), place[1]), text)
 
 
+@functools.cache
 def _docs(keywords: type) -> dict[str, str]:
-    return _paragraphs(sys.modules[keywords.__module__].__doc__ or "")
+    """Return what the module that has declared a keyword tells of it."""
+    homes = {name: one.__forward_module__ for name, one in keywords.__annotations__.items()}
+    return {
+        name: text
+        for module in dict.fromkeys(homes.values())
+        for name, text in _paragraphs(sys.modules[module].__doc__ or "").items()
+        if homes.get(name) == module
+    }
 
 
 def _paragraphs(text: str) -> dict[str, str]:

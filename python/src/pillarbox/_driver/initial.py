@@ -40,7 +40,7 @@ class InitialState:
 
 
 def initial_state(
-    given: object, spark: SparkSession, found: KeyedInput, scanned: Sequence[str] = ()
+    spark: SparkSession, found: KeyedInput, scanned: Sequence[str] = ()
 ) -> InitialState | None:
     """Check the option and bring it into form. Raises ``InvalidOption``.
 
@@ -50,8 +50,7 @@ def initial_state(
     """
     from pyspark.sql import DataFrame
 
-    keys = found.keys
-
+    keys, given = found.keys, found.options.initial_state
     if given is None and not found.streaming and door_of(spark).in_foreach_batch():
         raise error("KEYED_IN_FOREACH_BATCH", operator=found.options.name)
     if given is None or (isinstance(given, Mapping) and not given):
