@@ -94,7 +94,7 @@ def test_explain_names_the_key_and_columns_that_cannot_be_one_are_refused(
         )
 
     limited(key="TENANT").explain()
-    assert "per_day=90 key=TENANT scope=query" in capsys.readouterr().out
+    assert "limit=(per_day=90 scope=query key=TENANT)" in capsys.readouterr().out
     with pytest.raises(pb.InvalidOption, match=r"limit\.key.*tenants.*id, tenant, m, c"):
         limited(key="tenants")
     with pytest.raises(pb.InvalidSchema, match=r"limit\.key.*m.*map"):

@@ -255,7 +255,7 @@ def test_the_plan_and_the_metrics_tell_of_tickets(
     jobs.finish()
     df = asked(spark.range(0, 6, 1, 1), jobs, journal, batch_size=lists(3))
     df.collect()
-    assert "ticketed=(poll=50ms on_pending=wait)" in explained(df)
+    assert " poll=50ms)" in explained(df)
     plan = df._jdf.queryExecution().executedPlan()
     while "AsyncIO" not in plan.nodeName():
         plan = plan.children().apply(0)

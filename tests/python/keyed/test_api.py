@@ -61,6 +61,8 @@ def test_the_spec_says_all_that_the_operator_needs(df, asked):
         "scan": None, "late": '{"fields":[],"type":"struct"}', "names_event_time": True,
         "blocked_loop_ms": 5000, "initial": [], "on_late": "drop",
         "partitions": 12,
+        "shown": ["inputs=[k, v]", "timestamp=TS", "order_by=t", "time_sorted=true",
+                  "side_outputs={bad: why string}", "backend=(state=heap)", "partitions=12"],
     }  # fmt: skip
     from pyspark import cloudpickle
 

@@ -17,7 +17,8 @@ limit: the number of calls that the service may see, as a :class:`Limit` or seve
     scope="key" and others hold together. Engine "python" keeps scope="task" only.
 budget: when to stop calling, a :class:`Budget`. Engine "jvm" only.
 usage: the units in which calls report what they use, such as "tokens", with
-    ``current_call().report_usage``. Each has a metric.
+    ``current_call().report_usage``. Each has a metric. "calls" and "rows" are counted anyway, and
+    no names of units.
 timeout: the longest time of a row, over all its attempts and the waiting between them; a
     :class:`Timeout` also bounds one attempt.
 retry: the number of attempts, the first included, or a :class:`Retry`; one by default.

@@ -9,11 +9,13 @@ import functools
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from textwrap import indent
 from typing import Any, TypeVar, get_type_hints
 
+from ..errors import shown
+from .functions import name_of
 from .unknown_options import answers_unknown
 
 T = TypeVar("T", bound=Callable[..., Any])
@@ -68,6 +70,34 @@ def converted(keywords: type, given: Mapping[str, object]) -> dict[str, Any]:
             one.check(name, value)
         options[name] = one.convert(value)
     return options
+
+
+def options_shown(keywords: type, options: object, but: Collection[str] = ()) -> list[str]:
+    """Return the ``options`` that are no defaults, as ``explain()`` shows them: "name=value"."""
+    return [
+        f"{name}={option_text(value)}"
+        for name, default in converted(keywords, {}).items()
+        if name not in but and (value := getattr(options, name)) != default
+    ]
+
+
+def option_text(value: Any) -> str:
+    """Return the text of an option: of an object, its fields that are no defaults."""
+    if is_dataclass(value):
+        given = [
+            f"{field.name}={option_text(getattr(value, field.name))}"
+            for at, field in enumerate(fields(value))
+            if getattr(value, field.name) not in (None, None if at == 0 else field.default)
+        ]
+        return f"({' '.join(given)})" if given else "true"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{name}: {option_text(one)}' for name, one in value.items())}}}"
+    if isinstance(value, tuple):
+        texts = list(map(option_text, value))
+        return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return name_of(value) if callable(value) else shown(value, text_of=str)
 
 
 def _with_each(signature: inspect.Signature, keywords: type) -> inspect.Signature:

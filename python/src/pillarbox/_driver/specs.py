@@ -8,8 +8,11 @@ from pyspark.sql.types import StructType
 
 from .._async.command import Command
 from .._async.estimators import udf_of
+from .._async.keywords import KeyedCallKeywords
 from .._async.options import BLOCKED_LOOP_MS, AsyncOptions
 from .._base.functions import JvmFunction
+from .._base.keywords import options_shown
+from .._keyed.options import KeyedKeywords
 from .identity import Identity
 
 if TYPE_CHECKING:
@@ -87,6 +90,7 @@ def keyed_spec(
         "late": (found.late or StructType()).json(),
         "calls": calls,
         "scan": scan,
+        "shown": options_shown(KeyedKeywords, options, ("name",)),
     }
 
 
@@ -95,6 +99,7 @@ def calls_spec(calls: KeyedCalls, identity: Identity) -> dict[str, Any]:
     as far as limits, budget and bill go."""
     return {
         **calls.options.to_spec(),
+        "shown": options_shown(KeyedCallKeywords, calls.options),
         "form": "keyed",
         "returns": calls.returns.json(),
         "signature": identity.signature,

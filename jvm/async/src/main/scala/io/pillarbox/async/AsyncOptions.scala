@@ -10,6 +10,33 @@ import io.pillarbox.metered.limit.CallGate
 import io.pillarbox.metered.usage.{CallAccount, UsageUnits}
 
 /**
+ * The figures of an operator, which its user gives; in Spark they are read from JSON. 0 stands for none, and
+ * [[AsyncOptions]] says what each means.
+ *
+ * @param callsPerKey see [[Keyed]]
+ */
+private[pillarbox] final case class CallFigures(
+    ordered: Boolean,
+    capacity: Int,
+    maxWaiting: Int,
+    totalTimeoutMs: Long,
+    attemptTimeoutMs: Long,
+    batching: Option[Batching],
+    callsPerKey: Int
+) {
+
+  /** The options with these figures, and all else as by default. */
+  def options[IN, OUT]: AsyncOptions[IN, OUT] = AsyncOptions(
+    ordered,
+    capacity,
+    totalTimeoutMs,
+    attemptTimeoutMs,
+    batching = batching,
+    maxWaiting = maxWaiting
+  )
+}
+
+/**
  * The options of an [[AsyncWaitOperator]].
  *
  * The clocks of both deadlines start with an element's first call: waiting for a permit of the gate before it

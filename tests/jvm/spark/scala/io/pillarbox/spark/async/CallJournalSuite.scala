@@ -7,6 +7,7 @@ import java.util.HexFormat
 
 import com.fasterxml.jackson.databind.node.ObjectNode
 import io.pillarbox.metered.journal.{CallKey, JournalOperator}
+import io.pillarbox.spark.base.SpecJson
 import io.pillarbox.spark.functions.{Held, OddFails, Repeat, WrongType}
 import io.pillarbox.spark.{LocalSpark, PythonBridge, SpecBuilder}
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection}
@@ -163,7 +164,7 @@ class CallJournalSuite extends AnyFunSuite with LocalSpark with Eventually {
 
   private def keyOf(schema: String, more: ObjectNode => Unit = _ => ())(values: Any*) = {
     val columns = StructType.fromDDL(schema)
-    val spec = AsyncIOSpec.fromJson(SpecBuilder.json("some.Class", "x long", more))
+    val spec = SpecJson.read[AsyncIOSpec](SpecBuilder.json("some.Class", "x long", more))
     CallKeys.byValues(spec, columns, columns.indices)(new GenericInternalRow(values.toArray[Any]), 0)
   }
 
@@ -234,7 +235,7 @@ class CallJournalSuite extends AnyFunSuite with LocalSpark with Eventually {
   test("an operator is described for readers of its answers, and comments are no difference") {
     def describe(returns: String, key: String, change: ObjectNode => Unit) =
       JournalOperators.of(
-        AsyncIOSpec.fromJson(SpecBuilder.json("some.Class", returns, change)),
+        SpecJson.read[AsyncIOSpec](SpecBuilder.json("some.Class", returns, change)),
         StructType.fromDDL(key)
       )
     val long = """{"type":"struct","fields":[{"name":"a","type":"long","nullable":true,"metadata":{}}]}"""
@@ -346,7 +347,7 @@ class CallJournalSuite extends AnyFunSuite with LocalSpark with Eventually {
     assert(nested(0.0) == nested(-0.0) && nested(0.0) != nested(1.0))
     val columns = StructType.fromDDL("a long, b string")
     val row = new GenericInternalRow(Array[Any](7L, UTF8String.fromString("x")))
-    val spec = AsyncIOSpec.fromJson(SpecBuilder.json("some.Class", "x long"))
+    val spec = SpecJson.read[AsyncIOSpec](SpecBuilder.json("some.Class", "x long"))
     val keys = CallKeys.byValues(spec, columns, Seq(1, 0))
     assert(keys(row, 0) == keys(UnsafeProjection.create(columns)(row), 1))
   }

@@ -151,11 +151,6 @@ class FolderBudgetSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  test("the plan shows the folder") {
-    val spec = BudgetSpec(Some(3L), Map.empty, None, None, name = None, keep = Some("hdfs:///b"))
-    assert(spec.summary == "max_calls=3 on_exceeded=raise keep=hdfs:///b")
-  }
-
   test("of drivers at the same time, one uses what the other has given back") {
     withFolder { folder =>
       var now = 0L

@@ -4,7 +4,7 @@ import java.nio.ByteBuffer
 
 import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.KeyedTarget
-import io.pillarbox.spark.base.FailureReport
+import io.pillarbox.spark.base.{FailureReport, SpecJson}
 import io.pillarbox.spark.keyed.{KeyedOperator, KeyedOperatorContext, KeyedOperatorFactory}
 import io.pillarbox.spark.state.{InitialState, InitialTarget}
 import io.pillarbox.spark.task.{FailedCalls, ReportedException}
@@ -71,12 +71,9 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     results = new ArrowBatchReader(arrow(context.spec.functionOutput))
     toResult = context.projections.of(context.spec.functionOutput)
     val ready = showingErrors(worker.open(initJson, arrow(rowSchema), arrow(context.spec.functionOutput)))
-    val Ready(declared, hasTimers) = Ready.fromJson(ready)
+    val Ready(declared, hasTimers) = SpecJson.read[Ready](ready)
     inColumns = declared
-      .filter(_.isTimer)
-      .flatMap { timer =>
-        InitialState.domainOf(timer.timeDomain).map(timer.name -> _)
-      }
+      .flatMap(state => state.timeDomain.flatMap(InitialState.domainOf).map(state.name -> _))
       .toMap
     domains = if (inColumns.nonEmpty || !hasTimers) inColumns.values.toSet else TimeDomain.values.toSet
     goesByEventTime = hasTimers || declared.exists(_.goesByEventTime)

@@ -22,14 +22,14 @@ private final class PythonMapState(
       state,
       schema(
         "key" -> IntegerType,
-        "map_key" -> declared.keyType,
+        "map_key" -> declared.mapKey,
         "value" -> declared.valueType,
         "ts" -> LongType
       ),
       schema(
         "key" -> IntegerType,
         "op" -> ByteType,
-        "map_key" -> declared.keyType,
+        "map_key" -> declared.mapKey,
         "value" -> declared.valueType,
         "ts" -> LongType
       ),
@@ -37,8 +37,8 @@ private final class PythonMapState(
       backend,
       project
     ) {
-  private val toKey = project(declared.keyType)
-  private val queries = new ArrowBatchReader(arrow(schema("key" -> declared.keyType)))
+  private val toKey = project(declared.mapKey)
+  private val queries = new ArrowBatchReader(arrow(schema("key" -> declared.mapKey)))
 
   override def addCells(keyIndex: Int, index: Int): Long = {
     val found = entries(InlineEntries + 1)
@@ -105,7 +105,7 @@ private final class PythonMapState(
   }
 
   private def keyOf(row: InternalRow, ordinal: Int): UnsafeRow =
-    toKey(row.getStruct(ordinal, declared.keyType.length)).copy()
+    toKey(row.getStruct(ordinal, declared.mapKey.length)).copy()
 
   override protected def change(row: InternalRow): Unit = row.getByte(1) match {
     case PythonMapState.Put => state.put(keyOf(row, 2), valueOf(row, 3), row.getLong(4))

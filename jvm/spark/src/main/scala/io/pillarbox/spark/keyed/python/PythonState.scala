@@ -110,18 +110,15 @@ private abstract class PythonState(
   def answer(op: Int, asked: ByteBuffer): Answer =
     throw new IllegalStateException(s"State '${declared.name}' is sent whole, and can't be asked for")
 
-  def initialTarget: InitialTarget = {
-    val keyType = declared.keyType
-    InitialTarget.of(
-      backend,
-      stored.descriptor,
-      UnsafeRowSerializer.shownType(declared.valueType),
-      if (keyType == null) null else UnsafeRowSerializer.shownType(keyType)
-    )(
-      if (keyType == null) identity else UnsafeRowSerializer.fromShown(keyType),
-      UnsafeRowSerializer.fromShown(declared.valueType)
-    )
-  }
+  def initialTarget: InitialTarget = InitialTarget.of(
+    backend,
+    stored.descriptor,
+    UnsafeRowSerializer.shownType(declared.valueType),
+    declared.keyType.map(UnsafeRowSerializer.shownType).orNull
+  )(
+    declared.keyType.fold[Any => Any](identity)(UnsafeRowSerializer.fromShown),
+    UnsafeRowSerializer.fromShown(declared.valueType)
+  )
 
   /** Removes the state of the current key. */
   def clear(): Unit = stored.clear()
