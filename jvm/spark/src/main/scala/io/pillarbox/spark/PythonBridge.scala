@@ -7,9 +7,9 @@ import io.pillarbox.spark.async._
 import io.pillarbox.spark.base.{Build, PillarboxConf, RecentFailures, SpecJson}
 import io.pillarbox.spark.inspect.{CheckpointCatalog, StateAddress, StateReader}
 import io.pillarbox.spark.journal.JournalPurge
-import io.pillarbox.spark.keyed.{KeyedOperatorFactory, KeyedSpec}
 import io.pillarbox.spark.keyed.jvm.JvmKeyedOperator
 import io.pillarbox.spark.keyed.python.PythonKeyedOperator
+import io.pillarbox.spark.keyed.{KeyedOperatorFactory, KeyedSpec}
 import io.pillarbox.spark.plan.{AsyncIOPlanner, KeyedPlanner, PillarboxStrategy, PlannedCalls, ReadState}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.pillarbox.{DriverMessages, PythonDriver, SparkAdapter, UserFunction}

@@ -41,7 +41,8 @@ class AsyncIOSpecSuite extends AnyFunSuite {
   }
 
   test("JSON null is the same as left out") {
-    val spec = SpecJson.read[AsyncIOSpec](SpecBuilder.json("F", "x long", { node => node.putNull("retry"); () }))
+    val spec =
+      SpecJson.read[AsyncIOSpec](SpecBuilder.json("F", "x long", { node => node.putNull("retry"); () }))
     assert(spec.retry.isEmpty)
   }
 
@@ -65,7 +66,8 @@ class AsyncIOSpecSuite extends AnyFunSuite {
   }
 
   test("a field that is missing, or that nobody knows, is refused by its name") {
-    def refused(json: String) = intercept[IllegalArgumentException](SpecJson.read[AsyncIOSpec](json)).getMessage
+    def refused(json: String) =
+      intercept[IllegalArgumentException](SpecJson.read[AsyncIOSpec](json)).getMessage
     val json = SpecBuilder.json("F", "x long")
     assert(refused(json.replace("\"capacity\":10,", "")).contains("capacity"))
     assert(refused(json.replace("\"capacity\":10,", "\"capacity\":10,\"capcity\":1,")).contains("capcity"))

@@ -153,7 +153,8 @@ private[pillarbox] final case class AsyncIOTaskSpec(
       failed: FailedCalls
   ): AsyncOptions[InternalRow, InternalRow] = {
     val view = inputView()
-    spec.figures.options[InternalRow, InternalRow].copy(
+    val figures = spec.figures.options[InternalRow, InternalRow]
+    figures.copy(
       retry = retryStrategy,
       onFailure = new RowFailurePolicy(spec, row => text.row(view(row), inputSchema), failed),
       gate = if (columns.limits.isEmpty) held.gate else CallGate.Unlimited,

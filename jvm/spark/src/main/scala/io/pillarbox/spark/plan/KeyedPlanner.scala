@@ -69,7 +69,8 @@ private[pillarbox] final class KeyedPlanner(
   def scan(expressions: ScanSpec): DataFrame = {
     val waits = spec.timeSorted && input.isStreaming
     val row = if (waits) SparkAdapter.asNullable(input.output.map(_.newInstance())) else input.output
-    val (program, columns) = new ScanCompiler(df.sparkSession, spec.name, expressions, row, lateMark).compile()
+    val (program, columns) =
+      new ScanCompiler(df.sparkSession, spec.name, expressions, row, lateMark).compile()
     val compiled = spec.copy(returns = DataTypeUtils.fromAttributes(columns))
     checkNames(compiled)
     // New ids, as a column that passes through belongs to the input, too.
