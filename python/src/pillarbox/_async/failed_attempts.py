@@ -6,7 +6,6 @@ KeyboardInterrupt, which end the worker.
 
 from __future__ import annotations
 
-import asyncio
 import builtins
 import inspect
 import math
@@ -30,8 +29,6 @@ from ..retry import NotRetryable, Retry, RetryAfter, http_status, retry_after_s
 
 # The kinds of failures that are no exceptions. A refused result is always retried.
 TIMEOUT, RESULT_REFUSED = "TIMEOUT", "RESULT_REFUSED"
-# The function has cancelled its own call, which another attempt would do too.
-CANCELLED = "CANCELLED"
 
 OVERLOADED = {429, 503}  # the HTTP statuses "too many requests" and "service unavailable"
 
@@ -53,8 +50,6 @@ def describe(problem: BaseException, retry: Retry | None, has_limits: bool = Fal
     try:
         if isinstance(problem, RetryAfter):
             return _asked_for_delay(problem, retry, problem.all and has_limits)
-        if isinstance(problem, asyncio.CancelledError):
-            return replace(final_failure(problem), kind=CANCELLED)
         found = failure(problem, _is_retryable(problem, retry))
         if http_status(problem) in OVERLOADED:
             found = replace(found, overload=True)

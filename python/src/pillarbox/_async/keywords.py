@@ -22,8 +22,6 @@ usage: the units in which calls report what they use, such as "tokens", with
 timeout: the longest time of a row, over all its attempts and the waiting between them; a
     :class:`Timeout` also bounds one attempt.
 retry: the number of attempts, the first included, or a :class:`Retry`; one by default.
-slow_after: the time after which a call that has no answer is told of in the executor's log, a
-    minute by default. Engine "jvm" only.
 on_error: "raise" fails the task; "null" leaves the new columns null; "column", or an
     :class:`ErrorColumn` with another name, does so too and adds the column ``error``:
     struct<kind, message, attempts, elapsed_ms, call_id>, null for good rows. :func:`failed`
@@ -64,7 +62,6 @@ from functools import partial
 from typing import Annotated, Any, Literal, TypedDict
 
 from .._base.checks import check_choice, check_count, check_flag, check_name, some_columns
-from .._base.durations import milliseconds
 from .._base.keywords import Keyword
 from ..budgets import Budget, as_budget
 from ..limits import Limit, as_limits
@@ -100,7 +97,6 @@ class CallKeywords(TypedDict, total=False):
     usage: Annotated[str | Sequence[str], Keyword((), as_units)]
     timeout: Annotated[Duration | Timeout | None, Keyword(None, as_timeout)]
     retry: Annotated[int | Retry | None, Keyword(None, as_retry)]
-    slow_after: Annotated[Duration, Keyword("1 minute", partial(milliseconds, option="slow_after"))]
     on_error: Annotated[
         Literal["raise", "null", "column"] | ErrorColumn, Keyword("raise", as_on_error)
     ]

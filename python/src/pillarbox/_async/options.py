@@ -36,7 +36,6 @@ class AsyncOptions:
     capacity: int
     timeout: Timeout
     retry: Retry | None
-    slow_after: int
     on_error: Literal["raise", "null"] | ErrorColumn
     limit: tuple[Limit, ...]
     usage: tuple[str, ...]
@@ -264,7 +263,6 @@ class AsyncOptions:
                 "max_waiting": self.max_waiting,
                 "total_timeout_ms": self.timeout._total_ms,
                 "attempt_timeout_ms": self.timeout._attempt_ms,
-                "slow_after_ms": self.slow_after,
                 "batching": batch and {"size": batch.rows, "wait_ms": self._batch_wait_ms(batch)},
                 "calls_per_key": self.calls_per_key or 0,
             },

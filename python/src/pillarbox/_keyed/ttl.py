@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
 from typing import Any, Literal, Protocol
 
-from .._base.checks import check_choice, invalid, needs_other
+from .._base.checks import check_choice, invalid
 from .._base.durations import milliseconds
 from .._base.functions import check_callback
 from .._base.unknown_options import answers_unknown
@@ -30,8 +30,6 @@ class StateTtl:
     ----------
     duration: such as "2 days" or a timedelta.
     update: "on_create_and_write", or "on_read_and_write": then reading counts as a write too.
-    renew_after: under "on_read_and_write" a read renews a timestamp only when it is so old, which
-        saves writes; by default always.
     visibility: "never_return_expired", or "return_expired_if_not_cleaned_up": an expired value is
         returned once more and then removed.
     time_domain: "processing_time" (the time of the micro-batch), or "event_time": the clock is the
@@ -47,7 +45,6 @@ class StateTtl:
     duration: str | timedelta
     _: KW_ONLY
     update: Update = "on_create_and_write"
-    renew_after: str | timedelta | None = None
     visibility: Visibility = "never_return_expired"
     time_domain: TimeDomain = "processing_time"
     on_expire: Callable[[Any, Any, Any], object] | None = None
@@ -55,10 +52,6 @@ class StateTtl:
     def __post_init__(self) -> None:
         milliseconds(self.duration, "duration")
         check_choice("update", self.update, Update)
-        if self.renew_after is not None and self.update != "on_read_and_write":
-            condition = 'with update="on_create_and_write", where no read renews'
-            raise needs_other("renew_after", self.renew_after, condition, "Leave it out.")
-        _ = self._renew_after_ms
         check_choice("visibility", self.visibility, Visibility)
         check_choice("time_domain", self.time_domain, TimeDomain)
         if self.on_expire is not None:
@@ -70,16 +63,11 @@ class StateTtl:
         """The duration in whole ms, at least 1."""
         return milliseconds(self.duration, "duration")
 
-    @property
-    def _renew_after_ms(self) -> int:
-        return 0 if self.renew_after is None else milliseconds(self.renew_after, "renew_after")
-
     def _to_spec(self) -> dict[str, Any]:
         """Return JSON-able values for the operator in the JVM."""
         return {
             "ms": self._ms,
             "update": self.update,
-            "renew_after_ms": self._renew_after_ms,
             "visibility": self.visibility,
             "time_domain": self.time_domain,
         }
@@ -105,16 +93,7 @@ class TtlPolicy:
     written at the first known watermark, or else at its first read with a known time.
     """
 
-    __slots__ = (
-        "_at",
-        "_make",
-        "_on_expire",
-        "event",
-        "renew_after",
-        "renews",
-        "returns_expired",
-        "ttl",
-    )
+    __slots__ = ("_at", "_make", "_on_expire", "event", "renews", "returns_expired", "ttl")
 
     def __init__(self, ttl: StateTtl, at: Clock, make: Callable[[Any], Any] | None = None) -> None:
         self._at: Any = at
@@ -122,7 +101,6 @@ class TtlPolicy:
         self.ttl = ttl._ms
         self.event = ttl.time_domain == "event_time"
         self._on_expire = ttl.on_expire
-        self.renew_after = ttl._renew_after_ms
         self.renews = ttl.update == "on_read_and_write"
         self.returns_expired = ttl.visibility == "return_expired_if_not_cleaned_up"
 
@@ -156,10 +134,7 @@ class TtlPolicy:
     def after_read(self, stored: Any) -> Any:
         """Return the timestamp of a value that was read alive."""
         if self.renews:
-            if not self.renew_after:
-                return self.stamp(stored)
-            old = (stored == UNKNOWN) | (self.now() - stored >= self.renew_after)
-            return self._chosen(old, self.stamp(stored), stored)
+            return self.stamp(stored)
         return self._chosen(stored == UNKNOWN, self.first_stamp(), stored)
 
     def first_stamp(self) -> int:

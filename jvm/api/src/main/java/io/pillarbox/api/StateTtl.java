@@ -15,15 +15,9 @@ import java.time.Duration;
  * @param visibility whether an expired value may be seen once more
  * @param timeDomain which clock counts; event time gives the same answer on every replay
  * @param cleanup how expired state that nobody reads goes away
- * @param renewAfterMs a read renews a timestamp only when it is so old; 0 for always
  */
 public record StateTtl(
-    long ttlMs,
-    Update update,
-    Visibility visibility,
-    TimeDomain timeDomain,
-    Cleanup cleanup,
-    long renewAfterMs)
+    long ttlMs, Update update, Visibility visibility, TimeDomain timeDomain, Cleanup cleanup)
     implements Serializable {
 
   /** The accesses that renew a timestamp. */
@@ -97,12 +91,6 @@ public record StateTtl(
       throw new IllegalArgumentException("A time to live must be more than 0 ms, found " + ttlMs + " ms");
   }
 
-  /** Does as the other constructor, where each read renews. */
-  public StateTtl(
-      long ttlMs, Update update, Visibility visibility, TimeDomain timeDomain, Cleanup cleanup) {
-    this(ttlMs, update, visibility, timeDomain, cleanup, 0L);
-  }
-
   /**
    * Returns a time to live that is renewed on writes, by processing time, whose expired values are never
    * seen.
@@ -129,21 +117,21 @@ public record StateTtl(
 
   /** Returns a copy that is renewed by other accesses. */
   public StateTtl withUpdate(Update renews) {
-    return new StateTtl(ttlMs, renews, visibility, timeDomain, cleanup, renewAfterMs);
+    return new StateTtl(ttlMs, renews, visibility, timeDomain, cleanup);
   }
 
   /** Returns a copy with another visibility. */
   public StateTtl withVisibility(Visibility seen) {
-    return new StateTtl(ttlMs, update, seen, timeDomain, cleanup, renewAfterMs);
+    return new StateTtl(ttlMs, update, seen, timeDomain, cleanup);
   }
 
   /** Returns a copy by another clock. */
   public StateTtl withTimeDomain(TimeDomain domain) {
-    return new StateTtl(ttlMs, update, visibility, domain, cleanup, renewAfterMs);
+    return new StateTtl(ttlMs, update, visibility, domain, cleanup);
   }
 
   /** Returns a copy with another clean-up. */
   public StateTtl withCleanup(Cleanup strategies) {
-    return new StateTtl(ttlMs, update, visibility, timeDomain, strategies, renewAfterMs);
+    return new StateTtl(ttlMs, update, visibility, timeDomain, strategies);
   }
 }

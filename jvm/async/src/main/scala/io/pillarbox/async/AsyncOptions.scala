@@ -13,7 +13,6 @@ import io.pillarbox.metered.usage.{CallAccount, UsageUnits}
  * The figures of an operator, which its user gives; in Spark they are read from JSON. 0 stands for none, and
  * [[AsyncOptions]] says what each means.
  *
- * @param slowAfterMs the time after which a call without an answer is told of
  * @param callsPerKey see [[Keyed]]
  */
 private[pillarbox] final case class CallFigures(
@@ -22,7 +21,6 @@ private[pillarbox] final case class CallFigures(
     maxWaiting: Int,
     totalTimeoutMs: Long,
     attemptTimeoutMs: Long,
-    slowAfterMs: Long,
     batching: Option[Batching],
     callsPerKey: Int
 ) {

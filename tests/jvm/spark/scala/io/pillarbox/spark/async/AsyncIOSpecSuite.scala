@@ -13,7 +13,7 @@ class AsyncIOSpecSuite extends AnyFunSuite {
     val spec = SpecJson.read[AsyncIOSpec](SpecBuilder.json("com.acme.F", "x long"))
     assert(spec.className.contains("com.acme.F"))
     assert(spec.returns == StructType.fromDDL("x long"))
-    assert(spec.figures == CallFigures(ordered = true, 10, 100, 0, 0, 60000, None, 0))
+    assert(spec.figures == CallFigures(ordered = true, 10, 100, 0, 0, None, 0))
     assert(spec.retry.isEmpty && spec.limits.isEmpty && spec.carryOver.isEmpty)
     assert(!spec.explode)
   }
@@ -31,7 +31,7 @@ class AsyncIOSpecSuite extends AnyFunSuite {
       name = Some("ai")
     )
     assert(spec.limits == Seq(LimitSpec(Some(8), Some(RateSpec(50, 1000)), LimitScope.Query), tokens))
-    assert(spec.figures == CallFigures(ordered = false, 7, 0, 5000, 1000, 60000, Some(Batching(20, 10)), 1))
+    assert(spec.figures == CallFigures(ordered = false, 7, 0, 5000, 1000, Some(Batching(20, 10)), 1))
     assert(spec.carryOver.contains(CarryOverSpec(60000, None, Some(4))))
     assert(spec.onError == OnError.Column && spec.errorColumn.contains("why"))
     assert(spec.inputs == Seq("id"))

@@ -80,7 +80,7 @@ private[async] final class AsyncStep(
     operator.open()
     val timer = new ProcessingTimer {
       override def onProcessingTime(timestampMs: Long): Unit = {
-        operator.longCalls(task.spec.figures.slowAfterMs).foreach(tell)
+        operator.longCalls(AsyncStep.LongMs).foreach(tell)
         eachSecond.run()
         timers.schedule(this, timers.currentProcessingTime + 1000L)
       }
@@ -154,6 +154,7 @@ private[async] final class AsyncStep(
 
 private[async] object AsyncStep {
   private val log = LoggerFactory.getLogger("io.pillarbox.LongCalls")
+  private final val LongMs = 60000L
 
   private def named(task: AsyncIOTaskSpec, error: Throwable): Throwable = error match {
     case failure: PythonTaskFailure => new ReportedException(failure.report(task.spec.operator))

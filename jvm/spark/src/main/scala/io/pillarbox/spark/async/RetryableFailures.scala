@@ -1,6 +1,5 @@
 package io.pillarbox.spark.async
 
-import java.util.concurrent.CancellationException
 import java.util.function.Predicate
 
 import scala.jdk.CollectionConverters._
@@ -22,7 +21,7 @@ private final class RetryableFailures(classes: Set[String]) extends Predicate[Th
   override def test(failure: Throwable): Boolean = failure match {
     case call: PythonCallException => call.retryable
     case _: AsyncTimeoutException | _: RetryAfter => true
-    case _: ReportedException | _: CancellationException => false
+    case _: ReportedException => false
     case other =>
       val types = ClassUtils.hierarchy(other.getClass, ClassUtils.Interfaces.INCLUDE).asScala
       classes.isEmpty || types.exists(one => classes(one.getName))

@@ -1,6 +1,5 @@
 package io.pillarbox.spark.async
 
-import java.util.concurrent.CancellationException
 import java.util.{Collection => JCollection, Collections => JCollections}
 
 import io.pillarbox.api.AsyncTimeoutException
@@ -97,9 +96,6 @@ private[pillarbox] object RowFailurePolicy {
   /** The kind of a call that had no answer in time; the Python engine has the same. */
   private final val Timeout = "TIMEOUT"
 
-  /** The kind of a call that its function has cancelled; Python has the same. */
-  private final val Cancelled = "CANCELLED"
-
   /**
    * Returns the kind and the message of a call that could not begin, and true if the task is to fail for it.
    */
@@ -146,7 +142,6 @@ private[pillarbox] object RowFailurePolicy {
           ours.report.traceback
         )
       case timeout: AsyncTimeoutException => new Failure(Timeout, timeout.getMessage, "")
-      case own: CancellationException => new Failure(Cancelled, JvmExceptions.messageOf(own), JvmExceptions.traceOf(own))
       case other =>
         new Failure(JvmExceptions.kindOf(other), JvmExceptions.messageOf(other), JvmExceptions.traceOf(other))
     }

@@ -7,7 +7,6 @@ import io.pillarbox.spark.base.SpecJson
 private[pillarbox] final case class TtlSpec(
     ms: Long,
     update: String = "on_create_and_write",
-    renewAfterMs: Long = 0L,
     visibility: String = "never_return_expired",
     timeDomain: String = "processing_time"
 ) {
@@ -18,7 +17,6 @@ private[pillarbox] final case class TtlSpec(
     SpecJson.valueOf("update of a TTL", update, StateTtl.Update.values),
     SpecJson.valueOf("visibility of a TTL", visibility, StateTtl.Visibility.values),
     SpecJson.valueOf("time_domain of a TTL", timeDomain, TimeDomain.values),
-    StateTtl.Cleanup.DEFAULT,
-    renewAfterMs
+    StateTtl.Cleanup.DEFAULT
   )
 }

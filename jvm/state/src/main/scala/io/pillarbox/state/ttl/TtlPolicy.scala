@@ -52,12 +52,9 @@ private[pillarbox] final class TtlPolicy(val config: StateTtl, backend: KeyedSta
 
   /** The new timestamp of a value with this one that was met alive at `now`; the same if no time is known. */
   def afterRead(now: Long, timestamp: Long): Long =
-    if (renewsOnRead && isOld(now, timestamp)) stamp(now, timestamp)
+    if (renewsOnRead) stamp(now, timestamp)
     else if (timestamp == StateClock.Unknown) first(now)
     else timestamp
-
-  private def isOld(now: Long, timestamp: Long) =
-    config.renewAfterMs == 0 || timestamp == StateClock.Unknown || now - timestamp >= config.renewAfterMs
 
   /** The timestamp to which reading raises a list's elements; Unknown if it does not. */
   def raise(now: Long): Long = if (renewsOnRead) stamp(now) else StateClock.Unknown
