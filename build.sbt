@@ -111,6 +111,7 @@ def commonSettings(testFolder: String) = Seq(
   // Of `make coverage`.
   Test / javaOptions ++= sys.env.get("PILLARBOX_TEST_JVM_OPTION").toSeq,
   Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-oDF"),
+  Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-C", "io.pillarbox.testing.HangReporter"),
   Test / testOptions ++= chosenTests,
   tpolecatExcludeOptions ++= Set(ScalacOptions.warnValueDiscard, ScalacOptions.warnNonUnitStatement),
   libraryDependencies ++= testLibraries

@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 import pillarbox as pb
+from hangs import ending_after
 from java_jars import compiled
 from java_options import java_options
 from spark_support import CallLog
@@ -199,6 +200,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.smoke)
         if item.path.stem in CONNECT:
             item.add_marker(pytest.mark.connect)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Give each test ten minutes, one that runs on demand four hours."""
+    on_demand = any(map(item.get_closest_marker, (*ASKED_FOR, "whole")))
+    with ending_after(4 * 3600 if on_demand else 600):
+        return (yield)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
