@@ -21,7 +21,7 @@ SCHEMA = "k string, t bigint, v bigint"
 RETURNS = "k string, n bigint, seen array<bigint>, best bigint"
 # Of the query that stops and of the one that goes on.
 BACKENDS = pytest.mark.parametrize(
-    "backends", [("rocksdb", "heap"), pytest.param(("heap", "rocksdb"), marks=pytest.mark.whole)]
+    "backends", [("rocksdb", "heap"), pytest.param(("heap", "rocksdb"), marks=pytest.mark.nightly)]
 )
 
 
@@ -454,7 +454,7 @@ LATER = [("a", 130_000, 4), ("b", 119_000, 5), ("a", 900_000, 6)]
 def test_rows_that_wait_for_the_watermark_move_to_a_new_query(
     spark: SparkSession, tmp_path: Path, backends: tuple[str, str]
 ) -> None:
-    whole = Stream(spark, tmp_path / "whole", SCHEMA, passes()).add(*EARLY).add(*LATER)
+    whole = Stream(spark, tmp_path / "nightly", SCHEMA, passes()).add(*EARLY).add(*LATER)
     first = Stream(spark, tmp_path / "first", SCHEMA, passes(backend=backends[0])).add(*EARLY)
     out = first.run()
     names = ("seen", pb.TIMERS, pb.WAITING_ROWS)

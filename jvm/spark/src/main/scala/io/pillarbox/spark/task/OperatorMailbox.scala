@@ -11,10 +11,10 @@ import org.apache.spark.{TaskContext, TaskKilledException}
  * The mailbox of an operator in a task, or of several that are chained, and the lock of the thread that may
  * use it.
  *
- * One thread at a time is inside a lane: the one that pulls the operator's rows. The next one takes the
+ * One thread at a time is inside a operatorMailbox: the one that pulls the operator's rows. The next one takes the
  * mailbox over, as Spark lets another thread go on where one has stopped (`TRANSFORM`, `pipe`).
  *
- * A thread that is inside one lane also runs the mail of the others whose rows it pulled last, before each
+ * A thread that is inside one operatorMailbox also runs the mail of the others whose rows it pulled last, before each
  * step and while it sleeps. So an operator that waits still handles the answers, deadlines and retries of
  * those below and above it.
  *
@@ -23,24 +23,24 @@ import org.apache.spark.{TaskContext, TaskKilledException}
  *
  * @param endTimeoutMs the longest time that the end of the task waits for a thread that is inside
  */
-private[pillarbox] final class TaskLane private[task] (
-    task: TaskLanes,
+private[pillarbox] final class OperatorMailbox private[task] (
+    task: OperatorMailboxes,
     context: TaskContext,
     endTimeoutMs: Long
 ) {
   private val turn = new ReentrantLock
-  private val resources = new ConcurrentLinkedDeque[LaneResource]
-  private var handOver = TaskLane.NoHook
+  private val resources = new ConcurrentLinkedDeque[MailboxResource]
+  private var handOver = OperatorMailbox.NoHook
   private var isRegistered = false
   private var isClosed = false
   @volatile private var hasEnded = false
 
   /** The threads' group that runs the mail. Written inside. */
-  @volatile private var servedBy: LaneGroup = _
+  @volatile private var servedBy: MailboxGroup = _
 
   val mailbox: TaskMailbox = new TaskMailbox(Thread.currentThread())
 
-  /** The priority of the lane's next operator; a later one is downstream and has the higher priority. */
+  /** The priority of the operatorMailbox's next operator; a later one is downstream and has the higher priority. */
   def nextPriority(): Int = task.nextPriority()
 
   /**
@@ -61,7 +61,7 @@ private[pillarbox] final class TaskLane private[task] (
 
   def leave(): Unit = {
     turn.unlock()
-    // The thread that ended the task may have found the lane taken.
+    // The thread that ended the task may have found the operatorMailbox taken.
     if (hasEnded && !turn.isHeldByCurrentThread && turn.tryLock())
       try finish()
       finally turn.unlock()
@@ -76,9 +76,10 @@ private[pillarbox] final class TaskLane private[task] (
     }
   }
 
-  private def checkNotEnded(): Unit = if (hasEnded || isClosed) throw new TaskKilledException(TaskLane.Ended)
+  private def checkNotEnded(): Unit =
+    if (hasEnded || isClosed) throw new TaskKilledException(OperatorMailbox.Ended)
 
-  /** The hook does not run for the thread that has the lane: it may have given away what the hook takes. */
+  /** The hook does not run for the thread that has the operatorMailbox: it may have given away what the hook takes. */
   private def takeOver(): Unit = if (!mailbox.isMailboxThread) {
     mailbox.takeOver()
     handOver.run()
@@ -92,7 +93,7 @@ private[pillarbox] final class TaskLane private[task] (
    *
    * @throws TaskKilledException if the task has ended; the resource is closed all the same
    */
-  def closeAtEnd(resource: LaneResource): Unit = {
+  def closeAtEnd(resource: MailboxResource): Unit = {
     resources.push(resource)
     if (!isRegistered) {
       // Not earlier, as what the input has opened for itself must be closed after these.
@@ -106,7 +107,7 @@ private[pillarbox] final class TaskLane private[task] (
   /** True if there is mail that the next step would run. Inside. */
   def hasMail: Boolean = mailbox.hasMail || servedBy.hasMail(this)
 
-  /** Runs a step of one of the lane's processors; sleeps if no lane of this thread has work. Inside. */
+  /** Runs a step of one of the operatorMailbox's processors; sleeps if no operatorMailbox of this thread has work. Inside. */
   @throws[InterruptedException]
   def step(processor: MailboxProcessor): Unit = if (!stepWithoutWaiting(processor)) servedBy.awaitMail()
 
@@ -116,12 +117,12 @@ private[pillarbox] final class TaskLane private[task] (
     processor.runMailboxStep() || ranOthers
   }
 
-  /** Ends the lane, and closes now what would be closed at the end of the task. Inside. */
+  /** Ends the operatorMailbox, and closes now what would be closed at the end of the task. Inside. */
   def finish(): Unit = if (!isClosed) {
     isClosed = true
     takeOver()
     servedBy = null
-    handOver = TaskLane.NoHook
+    handOver = OperatorMailbox.NoHook
     try closeResources()
     finally mailbox.close(): Unit
   }
@@ -135,20 +136,20 @@ private[pillarbox] final class TaskLane private[task] (
         throw first
     }
 
-  private[task] def isServedBy(group: LaneGroup): Boolean = servedBy eq group
+  private[task] def isServedBy(group: MailboxGroup): Boolean = servedBy eq group
 
-  /** Runs `action` inside. False if another thread is there or serves this lane by now. */
-  private[task] def ifServedBy(group: LaneGroup)(action: TaskLane => Boolean): Boolean =
+  /** Runs `action` inside. False if another thread is there or serves this operatorMailbox by now. */
+  private[task] def ifServedBy(group: MailboxGroup)(action: OperatorMailbox => Boolean): Boolean =
     (servedBy eq group) && turn.tryLock() && {
       try (servedBy eq group) && action(this)
       finally leave()
     }
 
-  /** Ends the lane on the task's own thread; waits at most `endTimeoutMs` for another thread inside. */
+  /** Ends the operatorMailbox on the task's own thread; waits at most `endTimeoutMs` for another thread inside. */
   private def end(): Unit = {
     hasEnded = true
     if (!turn.tryLock()) {
-      sendKill(TaskLane.Ended)
+      sendKill(OperatorMailbox.Ended)
       resources.forEach(_.abort())
       Uninterruptibly.within(endTimeoutMs)(ms => turn.tryLock(ms, TimeUnit.MILLISECONDS)): Unit
     }
@@ -159,21 +160,21 @@ private[pillarbox] final class TaskLane private[task] (
 
   /** Wakes the thread inside if it sleeps, so that a killed task ends even if Spark does not interrupt it. */
   private def sendKill(reason: String): Unit = mailbox.runExclusively { () =>
-    if (mailbox.state.acceptsMail) mailbox.put(TaskLane.killMail(reason))
+    if (mailbox.state.acceptsMail) mailbox.put(OperatorMailbox.killMail(reason))
   }
 }
 
 /** A resource that an operator holds until its rows are out or the task has ended. */
-private[pillarbox] trait LaneResource extends AutoCloseable {
+private[pillarbox] trait MailboxResource extends AutoCloseable {
 
-  /** Releases it. Inside the lane, once. */
+  /** Releases it. Inside the operatorMailbox, once. */
   override def close(): Unit
 
   /** Ends a wait, which no mail ends, of a thread that is inside when the task ends. Any thread. */
   def abort(): Unit = ()
 }
 
-private object TaskLane {
+private object OperatorMailbox {
 
   private final val Ended = "the task has ended"
   private val NoHook: Runnable = () => ()

@@ -1,27 +1,27 @@
-"""The doors to the driver of a session. No other module asks which kind of session it is."""
+"""The clients of a session's driver. No other module asks which kind of session it is."""
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING
 
-from .door import Door, MicroBatch
+from .client import DriverClient, MicroBatch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Door", "MicroBatch", "door_of", "recent_failure"]
+__all__ = ["DriverClient", "MicroBatch", "client_of", "recent_failure"]
 
 
-def door_of(spark: SparkSession) -> Door:
-    """Return the door by py4j for a classic session, by messages for one of Spark Connect."""
+def client_of(spark: SparkSession) -> DriverClient:
+    """Return the client by py4j for a classic session, by messages for one of Spark Connect."""
     if hasattr(spark, "_jsparkSession"):
-        from .classic import ClassicDoor
+        from .classic import ClassicClient
 
-        return ClassicDoor(spark)
-    from .connect import ConnectDoor
+        return ClassicClient(spark)
+    from .connect import ConnectClient
 
-    return ConnectDoor(spark)
+    return ConnectClient(spark)
 
 
 def recent_failure(text: str) -> str | None:

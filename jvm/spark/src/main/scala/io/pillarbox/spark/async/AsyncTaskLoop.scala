@@ -2,32 +2,32 @@ package io.pillarbox.spark.async
 
 import io.pillarbox.async.queue.AsyncOutput
 import io.pillarbox.mailbox.InputStatus
-import io.pillarbox.spark.task.{LaneResource, OperatorInput, TaskLane}
+import io.pillarbox.spark.task.{MailboxResource, OperatorInput, OperatorMailbox}
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.pillarbox.TaskKills
 
 /**
- * Runs one async operator on the thread that pulls its rows, from the first row to the last, inside its lane.
+ * Runs one async operator on the thread that pulls its rows, from the first row to the last, inside its operatorMailbox.
  *
  * The default action takes an input row; answers, deadlines and retries come as mail. When there is no room
  * for a row, or no row, the default action is suspended and the thread sleeps on the mailbox.
  *
  * @param onProgress runs when a step may do something again after one had nothing to do
  */
-private final class OperatorDriver(
+private final class AsyncTaskLoop(
     task: AsyncIOTaskSpec,
     input: OperatorInput,
     output: AsyncOutput[InternalRow, InternalRow],
-    lane: TaskLane,
+    operatorMailbox: OperatorMailbox,
     priority: Int,
     context: TaskContext,
     onProgress: Runnable
-) extends LaneResource {
+) extends MailboxResource {
   private val async: AsyncStep = new AsyncStep(
     task,
     context,
-    lane.mailbox,
+    operatorMailbox.mailbox,
     priority,
     output,
     firstElementId = 0L
@@ -56,7 +56,7 @@ private final class OperatorDriver(
   /** Hands the figures so far to Spark, which shows them with the executor's next heartbeat. */
   private def publish(): Unit = {
     async.countBreakers()
-    published = TaskMetrics.publish(task.metrics, async.metrics, lane.mailbox.metrics, published)
+    published = TaskMetrics.publish(task.metrics, async.metrics, operatorMailbox.mailbox.metrics, published)
   }
 
   /**
@@ -73,13 +73,13 @@ private final class OperatorDriver(
   /** Does one step; sleeps if there is nothing to do. */
   def step(): Unit = {
     TaskKills.check(context)
-    translating(lane.step(action.processor))
+    translating(operatorMailbox.step(action.processor))
   }
 
   /** Like `step`, but never sleeps; false if there was nothing to do. */
   def stepWithoutWaiting(): Boolean = {
     TaskKills.check(context)
-    translating(lane.stepWithoutWaiting(action.processor))
+    translating(operatorMailbox.stepWithoutWaiting(action.processor))
   }
 
   private def resume(): Unit = {

@@ -8,45 +8,45 @@ import org.apache.xbean.asm9.ClassReader
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Which package may use which, read from the compiled classes of all modules. */
-class RoomsSuite extends AnyFunSuite {
-  import RoomsSuite._
+class PackagesSuite extends AnyFunSuite {
+  import PackagesSuite._
 
   private lazy val uses: Map[String, Set[String]] =
     Modules
       .flatMap(module => classesOf(Paths.get("jvm", module, "target", "scala-2.13", "classes")))
-      .groupMapReduce(_.room)(_.used)(_ ++ _)
+      .groupMapReduce(_.layer)(_.used)(_ ++ _)
 
-  test("every package has its room in the table") {
-    assert(uses.keySet.map(_.replace('/', '.')) == Rooms.toSet)
+  test("every package has its layer in the table") {
+    assert(uses.keySet.map(_.replace('/', '.')) == Layers.toSet)
   }
 
   test("a package uses only what is below it in the table") {
-    val height = Rooms.zipWithIndex.map { case (room, down) => room.replace('.', '/') -> down }.toMap
+    val height = Layers.zipWithIndex.map { case (layer, down) => layer.replace('.', '/') -> down }.toMap
     val upwards = for {
-      (room, used) <- uses.toSeq
+      (layer, used) <- uses.toSeq
       other <- used
-      if height.contains(other) && height(other) < height(room)
-    } yield s"$room uses $other"
+      if height.contains(other) && height(other) < height(layer)
+    } yield s"$layer uses $other"
     assert(upwards.sorted == Nil)
   }
 
   test("the two operators know nothing of each other, and the worker nothing of either") {
     def knows(from: String, to: String): Seq[String] = for {
-      (room, used) <- uses.toSeq if room.startsWith(s"io/pillarbox/spark/$from")
+      (layer, used) <- uses.toSeq if layer.startsWith(s"io/pillarbox/spark/$from")
       other <- used if other.startsWith(s"io/pillarbox/spark/$to")
-    } yield s"$room uses $other"
+    } yield s"$layer uses $other"
     val known = Seq("keyed" -> "async", "async" -> "keyed", "worker" -> "async", "worker" -> "keyed")
     assert(known.flatMap { case (from, to) => knows(from, to) } == Nil)
   }
 }
 
-private[spark] object RoomsSuite {
+private[spark] object PackagesSuite {
 
   /** From the bottom up, as in `build.sbt`. */
   val Modules: Seq[String] = Seq("api", "mailbox", "state", "metered", "async", "spark")
 
   /** From the top down: each uses what stands below it, never what stands above. */
-  private val Rooms: Seq[String] =
+  private val Layers: Seq[String] =
     Seq(
       ".connect",
       "",
@@ -70,7 +70,7 @@ private[spark] object RoomsSuite {
       Seq(".heap", ".ttl", ".changelog", "").map("io.pillarbox.state" + _) ++
       Seq("mailbox", "api").map("io.pillarbox." + _)
 
-  private final case class Used(room: String, used: Set[String])
+  private final case class Used(layer: String, used: Set[String])
 
   private val Named =
     "(io/pillarbox|org/apache/spark)/[\\w/]*(?=/[A-Z$])|(io/pillarbox|org/apache/spark)(?=/[A-Z$])".r
@@ -81,8 +81,8 @@ private[spark] object RoomsSuite {
       files.iterator.asScala
         .filter(_.toString.endsWith(".class"))
         .map { file =>
-          val room = folder.relativize(file).getParent.toString
-          Used(room, named(Files.readAllBytes(file)) - room)
+          val layer = folder.relativize(file).getParent.toString
+          Used(layer, named(Files.readAllBytes(file)) - layer)
         }
         .toList
     finally files.close()

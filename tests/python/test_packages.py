@@ -1,4 +1,4 @@
-"""The wings of the package, and which of them may use which; read from the source."""
+"""The packages of the package, and which of them may use which; read from the source."""
 
 from __future__ import annotations
 
@@ -26,23 +26,24 @@ MAY_USE: dict[str, tuple[str, ...]] = {
     "options": ("errors", "_base", "retry", "limits"),
     "budgets": ("errors", "_base", "options"),
     "_arrow": ("errors", "_base"),
-    "_async": (*VALUES, "retry", "options", "limits", "budgets"),
+    "_metered": (*VALUES, "retry", "limits"),
+    "_async": (*VALUES, "retry", "options", "limits", "budgets", "_metered"),
     "_keyed": VALUES,
-    "_keyed_async": (*VALUES, "retry", "limits", "_async", "_keyed"),
-    "_harness": (*VALUES, "_async", "_keyed", "_keyed_async"),
-    "_worker": (*VALUES, "_async", "_keyed", "_keyed_async"),
+    "_keyed_async": (*VALUES, "retry", "limits", "_metered", "_async", "_keyed"),
+    "_harness": (*VALUES, "_metered", "_async", "_keyed", "_keyed_async"),
+    "_worker": (*VALUES, "_metered", "_async", "_keyed", "_keyed_async"),
     "_driver": (
         *(*VALUES, "options", "limits", "budgets"),
-        *("_async", "_keyed", "_keyed_async", "_version"),
+        *("_metered", "_async", "_keyed", "_keyed_async", "_version"),
     ),
     "testing": (
         *(*VALUES, "options", "retry"),
-        *("_async", "_keyed", "_harness", "_driver"),
+        *("_metered", "_async", "_keyed", "_harness", "_driver"),
     ),
     "__main__": ("errors", "_driver"),
     "__init__": (
         *("errors", "retry", "options", "budgets", "columns", "testing", "_version"),
-        *("_base", "_async", "_keyed", "_driver"),
+        *("_base", "_metered", "_async", "_keyed", "_driver"),
     ),
 }
 
@@ -125,7 +126,7 @@ def module_of(dotted: str, known: dict[str, ast.Module]) -> str:
     return package if package in known else dotted.rpartition(".")[0] or "__init__"
 
 
-def wing(module: str) -> str:
+def package_of(module: str) -> str:
     return module.split(".")[0]
 
 
@@ -141,33 +142,33 @@ def circle(arrows: set[tuple[str, str]]) -> list[str]:
     return []
 
 
-def circle_of_wings(package: Path) -> list[str]:
-    """Each module that users import counts as a wing of its own."""
-    pairs = {(wing(one.user), wing(one.used)) for one in imports(package)}
+def circle_of_packages(package: Path) -> list[str]:
+    """Each module that users import counts as a package of its own."""
+    pairs = {(package_of(one.user), package_of(one.used)) for one in imports(package)}
     return circle({(user, used) for user, used in pairs if user != used})
 
 
 def circle_of_modules(package: Path) -> list[str]:
-    """Within a wing. An import counts in a function, and for type checkers alone, too."""
+    """Within a package. An import counts in a function, and for type checkers alone, too."""
     pairs = {(one.user, one.used) for one in imports(package)}
-    return circle({(user, used) for user, used in pairs if wing(user) == wing(used)})
+    return circle({(user, used) for user, used in pairs if package_of(user) == package_of(used)})
 
 
 def against_the_table(package: Path) -> list[str]:
     return [
         str(one)
         for one in imports(package)
-        if wing(one.user) != wing(one.used)
-        and wing(one.used) not in MAY_USE.get(wing(one.user), ())
+        if package_of(one.user) != package_of(one.used)
+        and package_of(one.used) not in MAY_USE.get(package_of(one.user), ())
     ]
 
 
 def flat_private_modules(package: Path) -> list[str]:
-    """And whatever else stands beside the wings without being in the table."""
+    """And whatever else stands beside the packages without being in the table."""
     return sorted(
         module
         for module in modules(package)
-        if wing(module) not in MAY_USE
+        if package_of(module) not in MAY_USE
         or ("." not in module and is_private(module) and module != "_version")
     )
 
@@ -206,20 +207,20 @@ def modules_in(name: str, tree: ast.Module, known: dict[str, ast.Module]) -> set
     }
 
 
-def test_no_wing_needs_one_that_needs_it() -> None:
-    assert circle_of_wings(PACKAGE) == []
+def test_no_package_needs_one_that_needs_it() -> None:
+    assert circle_of_packages(PACKAGE) == []
 
 
 def test_no_module_needs_one_that_needs_it() -> None:
     assert circle_of_modules(PACKAGE) == []
 
 
-def test_wings_use_what_the_table_lets_them_use() -> None:
+def test_packages_use_what_the_table_lets_them_use() -> None:
     assert against_the_table(PACKAGE) == []
 
 
 def test_the_table_lets_nothing_be_used_that_is_not() -> None:
-    used = {(wing(one.user), wing(one.used)) for one in imports(PACKAGE)}
+    used = {(package_of(one.user), package_of(one.used)) for one in imports(PACKAGE)}
     allowed = {(user, one) for user, several in MAY_USE.items() for one in several}
     assert allowed - used == set()
 
@@ -228,7 +229,7 @@ def test_no_module_uses_private_names_of_another() -> None:
     assert private_names(PACKAGE) == []
 
 
-def test_private_modules_stand_in_wings() -> None:
+def test_private_modules_stand_in_packages() -> None:
     assert flat_private_modules(PACKAGE) == []
 
 
@@ -236,11 +237,11 @@ def test_private_modules_stand_in_wings() -> None:
 def house(tmp_path: Path) -> Path:
     """A package with a mistake of each kind."""
     files = {
-        "__init__.py": "from ._driver.doors import enter\n",
+        "__init__.py": "from ._driver.clients import enter\n",
         "_flat.py": "",
-        "_driver/doors.py": "def enter():\n    from .._worker import serve\n",
+        "_driver/clients.py": "def enter():\n    from .._worker import serve\n",
         "_worker/serve.py": "from typing import TYPE_CHECKING\n\n"
-        "if TYPE_CHECKING:\n    from .._driver.doors import enter\n",
+        "if TYPE_CHECKING:\n    from .._driver.clients import enter\n",
         "_keyed/state.py": "from . import timers\n\ntimers._due()\n",
         "_keyed/timers.py": "from .surface import _Timer\n",
         "_keyed/surface.py": "from typing import TYPE_CHECKING\n\n"
@@ -254,11 +255,11 @@ def house(tmp_path: Path) -> Path:
 
 
 def test_mistakes_are_found(house: Path) -> None:
-    assert set(circle_of_wings(house)) == {"_driver", "_worker"}
+    assert set(circle_of_packages(house)) == {"_driver", "_worker"}
     assert set(circle_of_modules(house)) == {"_keyed.state", "_keyed.timers", "_keyed.surface"}
     assert against_the_table(house) == [
-        "_driver.doors:2 uses _worker.serve ()",
-        "_worker.serve:4 uses _driver.doors (enter)",
+        "_driver.clients:2 uses _worker.serve ()",
+        "_worker.serve:4 uses _driver.clients (enter)",
     ]
     assert flat_private_modules(house) == ["_flat"]
     assert private_names(house) == [

@@ -25,7 +25,7 @@ class MicroBatch:
 _added: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 
 
-class Door(ABC):
+class DriverClient(ABC):
     """The requests to the driver of ``spark``. Calls block, and start no job, if not said so."""
 
     no_jar: str

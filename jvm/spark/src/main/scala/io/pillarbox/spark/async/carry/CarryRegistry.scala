@@ -21,7 +21,7 @@ import org.apache.spark.sql.pillarbox.{BatchOffsets, DriverMessages}
  * @param folder
  *   where watermarks are written
  */
-private[pillarbox] final class CarryLedger(folder: StateFolder, session: SparkSession, state: String) {
+private[pillarbox] final class CarryRegistry(folder: StateFolder, session: SparkSession, state: String) {
   @volatile private var due = -1L
   @volatile private var lostExecutor = false
   private val failed = ConcurrentHashMap.newKeySet[Int]
@@ -65,9 +65,9 @@ private[pillarbox] final class CarryLedger(folder: StateFolder, session: SparkSe
   }
 
   /** A micro-batch begins: it finds out what was lost or has failed. */
-  def batchStarts(): CarryLedger.Drain = {
+  def batchStarts(): CarryRegistry.Drain = {
     lostExecutor = false
-    val drain = CarryLedger.Drain(toDrain, failed.asScala.toSet)
+    val drain = CarryRegistry.Drain(toDrain, failed.asScala.toSet)
     toDrain = false
     drain.failed.foreach(failed.remove(_))
     drain
@@ -130,7 +130,7 @@ private[pillarbox] final class CarryLedger(folder: StateFolder, session: SparkSe
     Option(name).filter(_.endsWith(".watermark")).flatMap(_.stripSuffix(".watermark").toLongOption)
 }
 
-private[pillarbox] object CarryLedger extends DriverMessages.Listener {
+private[pillarbox] object CarryRegistry extends DriverMessages.Listener {
 
   /**
    * The slots that wait in a micro-batch until nothing is in flight.
@@ -144,7 +144,7 @@ private[pillarbox] object CarryLedger extends DriverMessages.Listener {
     def of(slot: Int, hadRows: Boolean): Boolean = failed(slot) || (withoutRows && !hadRows)
   }
 
-  private val ledgers = new ConcurrentHashMap[String, CarryLedger]
+  private val ledgers = new ConcurrentHashMap[String, CarryRegistry]
 
   def keyOf(runId: String, operator: Long): String = s"$runId/$operator"
 
@@ -155,7 +155,7 @@ private[pillarbox] object CarryLedger extends DriverMessages.Listener {
   /** The number of runs, for tests. */
   private[carry] def size: Int = ledgers.size
 
-  def of(runId: String, operator: Long)(make: => CarryLedger): CarryLedger =
+  def of(runId: String, operator: Long)(make: => CarryRegistry): CarryRegistry =
     ledgers.computeIfAbsent(keyOf(runId, operator), _ => make)
 
   /** Forgets a run that has ended, and lets its executors free what they have of it. */

@@ -10,51 +10,51 @@ import org.scalatest.concurrent.Eventually
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.time.{Seconds, Span}
 
-class TaskLaneSuite extends AnyFunSuite with LocalSpark with Eventually {
-  import TaskLaneSuite._
+class OperatorMailboxSuite extends AnyFunSuite with LocalSpark with Eventually {
+  import OperatorMailboxSuite._
 
   override implicit val patienceConfig: PatienceConfig = PatienceConfig(Span(30, Seconds))
 
   test("the end of the task closes what is open, last first, and lets nobody in afterwards") {
-    val lane = inTask { context =>
-      val lane = TaskLanes.newLane(context)
-      lane.enter()
-      lane.closeAtEnd(resource("first"))
-      lane.closeAtEnd(resource("second"))
-      lane.leave()
-      lane
+    val operatorMailbox = inTask { context =>
+      val operatorMailbox = OperatorMailboxes.newMailbox(context)
+      operatorMailbox.enter()
+      operatorMailbox.closeAtEnd(resource("first"))
+      operatorMailbox.closeAtEnd(resource("second"))
+      operatorMailbox.leave()
+      operatorMailbox
     }
     assert(log.get == Seq("close second", "close first"))
-    intercept[TaskKilledException](lane.enter())
+    intercept[TaskKilledException](operatorMailbox.enter())
   }
 
-  test("a lane that is finished closes what is open at once, and only then") {
+  test("a operatorMailbox that is finished closes what is open at once, and only then") {
     inTask { context =>
-      val lane = TaskLanes.newLane(context)
-      lane.enter()
-      lane.closeAtEnd(resource("it"))
-      lane.finish()
+      val operatorMailbox = OperatorMailboxes.newMailbox(context)
+      operatorMailbox.enter()
+      operatorMailbox.closeAtEnd(resource("it"))
+      operatorMailbox.finish()
       record("the task goes on")
-      lane.leave()
+      operatorMailbox.leave()
     }
     assert(log.get == Seq("close it", "the task goes on"))
   }
 
   test(
-    "a thread that sleeps in a lane is woken by the end of the task, which closes only after it has left"
+    "a thread that sleeps in a operatorMailbox is woken by the end of the task, which closes only after it has left"
   ) {
     val ended = new CompletableFuture[Throwable]
     inTask { context =>
-      val lane = TaskLanes.newLane(context)
-      val processor = idle(lane)
+      val operatorMailbox = OperatorMailboxes.newMailbox(context)
+      val processor = idle(operatorMailbox)
       val thread = new Thread(() => {
-        lane.enter()
-        lane.closeAtEnd(resource("it"))
-        try while (true) lane.step(processor)
+        operatorMailbox.enter()
+        operatorMailbox.closeAtEnd(resource("it"))
+        try while (true) operatorMailbox.step(processor)
         catch { case e: Throwable => ended.complete(e) }
         finally {
           record("leave")
-          lane.leave()
+          operatorMailbox.leave()
         }
       })
       thread.start()
@@ -68,13 +68,13 @@ class TaskLaneSuite extends AnyFunSuite with LocalSpark with Eventually {
     val isIn, mayLeave = new CountDownLatch(1)
     val thread = new AtomicReference[Thread]
     inTask { context =>
-      val lane = TaskLanes.newLane(context, endTimeoutMs = 20)
+      val operatorMailbox = OperatorMailboxes.newMailbox(context, endTimeoutMs = 20)
       thread.set(new Thread(() => {
-        lane.enter()
-        lane.closeAtEnd(resource("it"))
+        operatorMailbox.enter()
+        operatorMailbox.closeAtEnd(resource("it"))
         isIn.countDown()
         mayLeave.await()
-        lane.leave()
+        operatorMailbox.leave()
       }))
       thread.get.start()
       isIn.await()
@@ -89,14 +89,14 @@ class TaskLaneSuite extends AnyFunSuite with LocalSpark with Eventually {
     val isIn, mayGoOn = new CountDownLatch(1)
     val told = new CompletableFuture[Throwable]
     inTask { context =>
-      val lane = TaskLanes.newLane(context, endTimeoutMs = 20)
+      val operatorMailbox = OperatorMailboxes.newMailbox(context, endTimeoutMs = 20)
       new Thread(() => {
-        lane.enter()
+        operatorMailbox.enter()
         isIn.countDown()
         mayGoOn.await()
-        try lane.closeAtEnd(resource("late"))
+        try operatorMailbox.closeAtEnd(resource("late"))
         catch { case e: Throwable => told.complete(e) }
-        finally lane.leave()
+        finally operatorMailbox.leave()
       }).start()
       isIn.await()
     }
@@ -105,38 +105,40 @@ class TaskLaneSuite extends AnyFunSuite with LocalSpark with Eventually {
     eventually(assert(log.get == Seq("close late")))
   }
 
-  test("whoever takes a lane over is made its owner first") {
+  test("whoever takes a operatorMailbox over is made its owner first") {
     val owners = inTask { context =>
-      val lane = TaskLanes.newLane(context)
+      val operatorMailbox = OperatorMailboxes.newMailbox(context)
       val owners = new java.util.concurrent.ConcurrentLinkedQueue[Thread]
-      lane.enter()
-      lane.onHandOver(() => owners.add(Thread.currentThread()): Unit)
-      lane.leave()
+      operatorMailbox.enter()
+      operatorMailbox.onHandOver(() => owners.add(Thread.currentThread()): Unit)
+      operatorMailbox.leave()
       val other = new Thread(() =>
         (1 to 2).foreach { _ =>
-          lane.enter()
-          assert(lane.mailbox.isMailboxThread)
-          lane.leave()
+          operatorMailbox.enter()
+          assert(operatorMailbox.mailbox.isMailboxThread)
+          operatorMailbox.leave()
         }
       )
       other.start()
       other.join()
-      lane.enter()
-      lane.leave()
+      operatorMailbox.enter()
+      operatorMailbox.leave()
       assert(owners.toArray.toSeq == Seq(other, Thread.currentThread()))
       owners.size
     }
     assert(owners == 2)
   }
 
-  test("a thread that sleeps in one lane runs the mail of the others that it pulled last, and no other's") {
+  test(
+    "a thread that sleeps in one operatorMailbox runs the mail of the others that it pulled last, and no other's"
+  ) {
     inTask { context =>
-      val lanes = Seq.fill(3)(TaskLanes.newLane(context))
-      lanes.foreach { lane =>
-        lane.enter()
-        lane.leave()
+      val mailboxes = Seq.fill(3)(OperatorMailboxes.newMailbox(context))
+      mailboxes.foreach { operatorMailbox =>
+        operatorMailbox.enter()
+        operatorMailbox.leave()
       }
-      val Seq(slept, served, lost) = lanes
+      val Seq(slept, served, lost) = mailboxes
       val other = new Thread(() => {
         lost.enter()
         lost.leave()
@@ -144,8 +146,8 @@ class TaskLaneSuite extends AnyFunSuite with LocalSpark with Eventually {
       other.start()
       other.join()
       val ran = new AtomicReference(Seq.empty[String])
-      def send(lane: TaskLane, name: String): Unit =
-        new MailboxExecutor(lane.mailbox, 0).execute(() => ran.set(ran.get :+ name), name)
+      def send(operatorMailbox: OperatorMailbox, name: String): Unit =
+        new MailboxExecutor(operatorMailbox.mailbox, 0).execute(() => ran.set(ran.get :+ name), name)
       slept.enter()
       val here = Thread.currentThread()
       val sender = new Thread(() => {
@@ -163,10 +165,10 @@ class TaskLaneSuite extends AnyFunSuite with LocalSpark with Eventually {
     }
   }
 
-  test("mail of a lane is never run while another thread is inside") {
+  test("mail of a operatorMailbox is never run while another thread is inside") {
     val rounds = 2000
     inTask { context =>
-      val shared, own = TaskLanes.newLane(context)
+      val shared, own = OperatorMailboxes.newMailbox(context)
       val inside = new AtomicBoolean
       val problems, runs = new java.util.concurrent.atomic.AtomicInteger
       def alone(): Unit = {
@@ -211,8 +213,8 @@ class TaskLaneSuite extends AnyFunSuite with LocalSpark with Eventually {
     }
   }
 
-  private def idle(lane: TaskLane): MailboxProcessor =
-    new MailboxProcessor(controller => controller.suspendDefaultAction(): Unit, lane.mailbox)
+  private def idle(operatorMailbox: OperatorMailbox): MailboxProcessor =
+    new MailboxProcessor(controller => controller.suspendDefaultAction(): Unit, operatorMailbox.mailbox)
 
   /** Runs `body` in a task of its own and gives back, after the task's end, what it returned. */
   private def inTask[A](body: TaskContext => A): A = {
@@ -226,14 +228,14 @@ class TaskLaneSuite extends AnyFunSuite with LocalSpark with Eventually {
 }
 
 /** Tasks run in this JVM, but what they capture is serialized. */
-object TaskLaneSuite {
+object OperatorMailboxSuite {
   private val log = new AtomicReference(Seq.empty[String])
   private val job = new AtomicReference[TaskContext => Unit]
   private val result = new AtomicReference[Any]
 
   private def record(what: String): Unit = log.updateAndGet(_ :+ what): Unit
 
-  private def resource(name: String): LaneResource = new LaneResource {
+  private def resource(name: String): MailboxResource = new MailboxResource {
     override def close(): Unit = record(s"close $name")
     override def abort(): Unit = record(s"abort $name")
   }

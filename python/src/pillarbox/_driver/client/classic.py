@@ -1,4 +1,4 @@
-"""The door to a JVM in reach: everything that touches py4j is in this module."""
+"""The client to a JVM in reach: everything that touches py4j is in this module."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..jars import how_to_add_jar
 from ..told import accumulator_of
-from .door import Door, MicroBatch
+from .client import DriverClient, MicroBatch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 _BRIDGE = "io.pillarbox.spark.PythonBridge"
 
 
-class ClassicDoor(Door):
-    """The door of a session whose driver is a JVM that py4j reaches."""
+class ClassicClient(DriverClient):
+    """The client of a session whose driver is a JVM that py4j reaches."""
 
     # Spark's own bar stays away for half a second after it was hidden.
     progress_period_s = 0.4

@@ -3,4 +3,4 @@ package io.pillarbox.tags
 import org.scalatest.Tag
 
 /** Another case of something that `make test` has one case of: only `make test-all` runs it. */
-object Whole extends Tag("io.pillarbox.tags.Whole")
+object Nightly extends Tag("io.pillarbox.tags.Nightly")

@@ -1,4 +1,4 @@
-"""The door to a Spark Connect server, as far as it needs none."""
+"""The client to a Spark Connect server, as far as it needs none."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pillarbox as pb
 
 pytest.importorskip("grpc", reason="Spark Connect's client needs grpcio: install pyspark[connect]")
 
-from pillarbox._driver.door import connect
-from pillarbox._driver.door.connect import ConnectDoor
+from pillarbox._driver.client import connect
+from pillarbox._driver.client.connect import ConnectClient
 
 MIB = 1 << 20
 
@@ -24,11 +24,11 @@ def small_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connect, "_LARGE", MIB)
 
 
-def door(compresses: bool) -> ConnectDoor:
+def client(compresses: bool) -> ConnectClient:
     """Of a client that compresses plans, as from Spark 4.1 on, or not."""
     client = {"_try_compress_and_set_plan": None} if compresses else {}
     session: Any = SimpleNamespace(client=SimpleNamespace(**client))
-    return ConnectDoor(session)
+    return ConnectClient(session)
 
 
 @pytest.mark.parametrize("operator", ["async_io", "process_keyed", "plan_udfs"])
@@ -40,7 +40,7 @@ def test_a_function_that_no_message_can_hold_is_refused_before_it_is_sent(
     rest: Any = (None,) if operator == "process_keyed" else ()
     command = os.urandom(3 * MIB)
     with pytest.raises(pb.InvalidFunction, match=r"FUNCTION_TOO_LARGE.*prices is 3\.0 MiB"):
-        getattr(door(compresses), operator)(*df, command, {"name": "prices"}, *rest)
+        getattr(client(compresses), operator)(*df, command, {"name": "prices"}, *rest)
 
 
 def test_functions_of_estimates_count_into_the_size_of_what_is_sent() -> None:
@@ -49,11 +49,11 @@ def test_functions_of_estimates_count_into_the_size_of_what_is_sent() -> None:
         with pytest.raises(
             pb.InvalidFunction, match=r"FUNCTION_TOO_LARGE.*prices is [23]\.[05] MiB"
         ):
-            door(False)._check_size(command, spec)
+            client(False)._check_size(command, spec)
 
 
 def test_a_large_function_that_compresses_well_is_sent_where_plans_are_compressed() -> None:
     command = bytes(4 * MIB)
-    door(True)._check_size(command, {"name": "prices"})
+    client(True)._check_size(command, {"name": "prices"})
     with pytest.raises(pb.InvalidFunction):
-        door(False)._check_size(command, {"name": "prices"})
+        client(False)._check_size(command, {"name": "prices"})

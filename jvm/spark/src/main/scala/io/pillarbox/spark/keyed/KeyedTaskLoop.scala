@@ -2,7 +2,7 @@ package io.pillarbox.spark.keyed
 
 import io.pillarbox.operator._
 import io.pillarbox.spark.state.{PartitionState, UnsafeRowSerializer}
-import io.pillarbox.spark.task.{LaneResource, MailboxStep, OperatorInput, Projections, TaskLane}
+import io.pillarbox.spark.task.{MailboxResource, MailboxStep, OperatorInput, OperatorMailbox, Projections}
 import io.pillarbox.state.StateException
 import io.pillarbox.timer.{BatchExecutionInternalTimerService, PolledTimerService}
 import org.apache.spark.TaskContext
@@ -12,18 +12,18 @@ import org.apache.spark.sql.pillarbox.TaskKills
 
 /**
  * Steps through the order of one operator's rows and timers, as the mailbox's default action, on the thread
- * that pulls its rows and inside its lane. The operator answers each event at once.
+ * that pulls its rows and inside its operatorMailbox. The operator answers each event at once.
  */
-private final class KeyedDriver(
+private final class KeyedTaskLoop(
     task: KeyedTaskSpec,
     input: OperatorInput,
     state: PartitionState,
     ready: ReadyRows,
-    lane: TaskLane,
+    operatorMailbox: OperatorMailbox,
     taskContext: TaskContext,
     projections: Projections
-) extends LaneResource {
-  private val action = new MailboxStep(lane.mailbox)(() => act())
+) extends MailboxResource {
+  private val action = new MailboxStep(operatorMailbox.mailbox)(() => act())
   private val timers: PolledTimerService[UnsafeRow] = if (task.isBatch) batchTimers else state.timers
   private val context = new KeyedOperatorContext(task, state, timers, ready, taskContext, projections)
   private val operator = task.factory.create()
@@ -74,7 +74,7 @@ private final class KeyedDriver(
   /** Takes some steps, after the mail of other operators of this thread. */
   def step(): Unit = {
     TaskKills.check(taskContext)
-    try lane.step(action.processor)
+    try operatorMailbox.step(action.processor)
     catch {
       case interrupted: InterruptedException =>
         TaskKills.check(taskContext)
@@ -124,7 +124,7 @@ private final class KeyedDriver(
         )
       case None => new ArrivalOrder(rows, state.timers, state.clock, target)
     }
-    if (task.isRealTime) rounds = new LiveRounds(task, input, rows, state, order, action, lane)
+    if (task.isRealTime) rounds = new LiveRounds(task, input, rows, state, order, action, operatorMailbox)
     else order.advance(task.watermark, task.batchTime)
     order
   }
@@ -132,7 +132,7 @@ private final class KeyedDriver(
   /** Takes steps until rows come out, mail comes in or the task is killed, at most `StepsAtOnce`. */
   private def act(): Unit = {
     if (rounds != null) rounds.begin()
-    var left = KeyedDriver.StepsAtOnce
+    var left = KeyedTaskLoop.StepsAtOnce
     var isDone = !stepOnce()
     while (!isDone && left > 1 && !mustLookUp) {
       isDone = !stepOnce()
@@ -143,10 +143,10 @@ private final class KeyedDriver(
 
   private def stepOnce(): Boolean = rows.skipLate() || order.step()
 
-  private def mustLookUp: Boolean = !ready.isEmpty || lane.hasMail || taskContext.isInterrupted()
+  private def mustLookUp: Boolean = !ready.isEmpty || operatorMailbox.hasMail || taskContext.isInterrupted()
 }
 
-private object KeyedDriver {
+private object KeyedTaskLoop {
 
   /** The number of steps over which the cost of a mailbox step is spread. */
   private final val StepsAtOnce = 64

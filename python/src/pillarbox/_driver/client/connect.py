@@ -1,4 +1,4 @@
-"""The door to a Spark Connect server, whose plugin plans our operators from messages."""
+"""The client to a Spark Connect server, whose plugin plans our operators from messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import error
 from ..jars import jar_for
-from .door import Door, MicroBatch
+from .client import DriverClient, MicroBatch
 from .operator import Operator
 from .plugin import PLUGIN, SETTING
 
@@ -28,8 +28,8 @@ _jars: weakref.WeakKeyDictionary[Any, tuple[str, str]] = weakref.WeakKeyDictiona
 _FOREACH_BATCH = "pyspark.sql.connect.streaming.worker.foreach_batch_worker"
 
 
-class ConnectDoor(Door):
-    """The door of a session whose driver is a server that answers gRPC."""
+class ConnectClient(DriverClient):
+    """The client of a session whose driver is a server that answers gRPC."""
 
     # Each question is an action of the server.
     progress_period_s = 1.0
@@ -154,7 +154,7 @@ def recent_failure(text: str) -> str | None:
 
     try:
         session: Any = SparkSession.getActiveSession()
-        return str(ConnectDoor(session)._rows("failure", {"text": text})[0][0]) or None
+        return str(ConnectClient(session)._rows("failure", {"text": text})[0][0]) or None
     except Exception:  # there may be no session, no plugin, or no server any more
         return None
 
