@@ -454,7 +454,7 @@ LATER = [("a", 130_000, 4), ("b", 119_000, 5), ("a", 900_000, 6)]
 def test_rows_that_wait_for_the_watermark_move_to_a_new_query(
     spark: SparkSession, tmp_path: Path, backends: tuple[str, str]
 ) -> None:
-    whole = Stream(spark, tmp_path / "nightly", SCHEMA, passes()).add(*EARLY).add(*LATER)
+    whole = Stream(spark, tmp_path / "whole", SCHEMA, passes()).add(*EARLY).add(*LATER)
     first = Stream(spark, tmp_path / "first", SCHEMA, passes(backend=backends[0])).add(*EARLY)
     out = first.run()
     names = ("seen", pb.TIMERS, pb.WAITING_ROWS)

@@ -160,7 +160,7 @@ def run(store, *steps, key="a", **clocks):
 
 
 @pytest.mark.parametrize(
-    ("of", "some", "nightly"),
+    ("of", "some", "whole"),
     [("list", "some_elements", "all_elements"), ("map", "some_keys", "all_keys")],
 )
 def test_pages_are_asked_for_as_the_iteration_comes_to_them(keyed, of, some, whole):
@@ -171,7 +171,7 @@ def test_pages_are_asked_for_as_the_iteration_comes_to_them(keyed, of, some, who
     assert store.queries == [(of, 0)] * (2 + 2 * 5)  # nothing of it stays in the worker
 
 
-@pytest.mark.parametrize(("of", "nightly"), [("list", "all_elements"), ("map", "all_keys")])
+@pytest.mark.parametrize(("of", "whole"), [("list", "all_elements"), ("map", "all_keys")])
 def test_what_fits_a_page_is_asked_for_once(keyed, of, whole):
     store = started(keyed)
     store.page_entries = COUNT
