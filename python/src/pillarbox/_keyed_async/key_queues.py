@@ -13,11 +13,11 @@ from pyspark.sql.types import StructType
 
 from .._async.attempts import Attempts
 from .._async.call_context import CallContext
-from .._async.calls import CallSite, RunningCall, Told, added
 from .._async.command import Command
 from .._async.estimators import estimate_failure, estimator
 from .._async.runner import CallRunner
 from .._base.failures import Failure, final_failure
+from .._metered.calls import CallSite, RunningCall, Told, added
 from ..errors import ResultTypeMismatch
 from .context import Attempt
 from .options import KeyedCalls

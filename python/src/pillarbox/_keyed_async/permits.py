@@ -7,12 +7,12 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from .._async.calls import OF_CALLS
-from .._async.task_limit import TaskLimit
+from .._metered.calls import OF_CALLS
+from .._metered.task_limit import TaskLimit
 
 if TYPE_CHECKING:
-    from .._async.calls import Told
     from .._base.failures import Failure
+    from .._metered.calls import Told
     from ..limits import Limit
     from .row_call import RowCall
 

@@ -35,9 +35,9 @@ from collections.abc import Callable, Iterator, Sequence
 from math import nan
 from typing import TYPE_CHECKING
 
-from .._async.calls import Told
 from .._async.failed_attempts import TIMEOUT
 from .._base.failures import Failure
+from .._metered.calls import Told
 from .frames import Reader, encode, texts, u32
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
-from .._async.calls import CURRENT, Call, CallSite, RunningCall
 from .._base.checks import check_count, check_name
 from .._base.keywords import takes
 from .._base.unknown_options import answers_unknown
@@ -32,6 +31,7 @@ from .._keyed.methods import check_kind
 from .._keyed.options import RowKeywords
 from .._keyed.surface import Timer
 from .._keyed_async.options import AsyncRowKeywords
+from .._metered.calls import CURRENT, Call, CallSite, RunningCall
 from ..options import as_units
 from .async_harness import AsyncHarness
 from .service import FakeService
