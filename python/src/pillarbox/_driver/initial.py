@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import StructType
 
 from .._keyed.input_columns import quoted
-from .._keyed.stored_names import TIMERS, WAITING_ROWS
+from .._keyed.options import TIMERS, WAITING_ROWS
 from ..errors import PillarboxError, error, shown
 from .client import client_of
 

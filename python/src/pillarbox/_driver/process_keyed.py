@@ -16,8 +16,7 @@ from .._keyed.function import (
 )
 from .._keyed.input_columns import quoted
 from .._keyed.methods import check_kind, check_methods, timers_refused
-from .._keyed.options import ColumnKeywords, KeyedKeywords, KeyedOptions
-from .._keyed.stored_names import TIMERS
+from .._keyed.options import TIMERS, ColumnKeywords, KeyedKeywords, KeyedOptions
 from .._keyed_async.options import KeyedAsyncKeywords, keyed_calls
 from ..errors import error, shown
 from .async_io import warn_without_timeout

@@ -59,6 +59,12 @@ from .._base.keywords import Keyword, converted
 from ..options import Backend, StateBackend, as_backend, check_parts
 
 OnLate = Literal["drop", "process", "output"]
+
+# What ``initial_state`` may have beside a function's states, by the names in checkpoints.
+RESERVED = "pillarbox "
+TIMERS = RESERVED + "timers"
+WAITING_ROWS = RESERVED + "time-sorted rows"
+
 _NAME = partial(check_name, example="rotations")
 
 
