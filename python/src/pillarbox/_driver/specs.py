@@ -90,7 +90,8 @@ def keyed_spec(
         "late": (found.late or StructType()).json(),
         "calls": calls,
         "scan": scan,
-        "shown": options_shown(KeyedKeywords, options, ("name",)),
+        # The text of a DataFrame may ask Spark for its rows.
+        "shown": options_shown(KeyedKeywords, options, ("name", "initial_state")),
     }
 
 
