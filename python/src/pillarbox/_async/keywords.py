@@ -120,6 +120,7 @@ class KeyedCallKeywords(CallKeywords, total=False):
     """Those of ``process_keyed_async``."""
 
     call_column: Annotated[str | None, Keyword()]
+    call_key: Annotated[str | Sequence[str] | None, Keyword(None, partial(_columns, "call_key"))]
 
 
 class UdfKeywords(CallKeywords, total=False):
@@ -138,6 +139,5 @@ class AsyncKeywords(UdfKeywords, KeyedCallKeywords, total=False):
     explode: Annotated[bool, Keyword(False)]
     ordered: Annotated[bool, Keyword(True)]
     by: Annotated[str | Sequence[str] | None, Keyword(None, partial(_columns, "by"))]
-    call_key: Annotated[str | Sequence[str] | None, Keyword(None, partial(_columns, "call_key"))]
     carry_over: Annotated[bool | CarryOver, Keyword(False, as_carry_over)]
     engine: Annotated[Engine, Keyword("auto", _engine)]

@@ -153,6 +153,8 @@ def process_keyed_async(
         input has under the same name and type, the others null, "column" (or an
         :class:`ErrorColumn`) emits it with the column ``error`` as in :func:`async_io`, which is
         null in rows of the function.
+    call_key: the columns that name a call: rows that are equal in them have the same
+        :func:`call_id`, in every run. It needs ``name``.
     call_column: the name of a column that tells of the call of every row of the main output, as in
         :func:`async_io`; its attempts are those of ``process``. The call of an input row that gives
         no row is in :func:`usage` only.
@@ -169,6 +171,8 @@ def process_keyed_async(
         _name_of(function, name),
         *(by, inputs, timestamp, order_by, time_sorted, on_late, backend, partitions),
     )
+    if keywords.get("call_key") is not None and name is None:
+        raise error("CALL_KEY_WITHOUT_NAME", function=_name_of(function))
     if isinstance(initial_state, Mapping) and TIMERS in initial_state:
         raise timers_refused(_name_of(function))
     return _plan(
@@ -225,6 +229,7 @@ class _Asked:
 
 
 def _plan(df: DataFrame, asked: _Asked, options: KeyedOptions, initial_state: object) -> DataFrame:
+    from .._arrow.schema import is_case_sensitive
     from .._keyed.command import KeyedCommand
     from .._keyed.output import check_sides, wire_schema
     from .._keyed_async.options import keyed_calls
@@ -232,6 +237,7 @@ def _plan(df: DataFrame, asked: _Asked, options: KeyedOptions, initial_state: ob
     from .identity import identify_calls
     from .initial import initial_state as initial_rows
     from .keyed_input import check_input, parse_outputs
+    from .keys import key_columns
     from .specs import calls_spec, keyed_spec
 
     function, form, sides = asked.function, asked.form, asked.side_outputs
@@ -244,6 +250,9 @@ def _plan(df: DataFrame, asked: _Asked, options: KeyedOptions, initial_state: ob
     command = calls = None
     if asked.calls is not None:
         calls = keyed_calls(options.name, asked.calls, columns)
+        key = calls.options.call_key
+        if key is not None:
+            key_columns(df.schema, key, is_case_sensitive(df.sparkSession), "call_key")
         if found.streaming:
             warn_without_timeout("process_keyed_async", options.name, calls.options.timeout)
         columns, tags = parse_outputs(calls.output, sides, found, df.sparkSession)

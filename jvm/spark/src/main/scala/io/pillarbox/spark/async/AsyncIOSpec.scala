@@ -328,7 +328,7 @@ private[pillarbox] final case class AsyncIOSpec(
     Option.when(by.nonEmpty)(s"by=${by.mkString("[", ", ", "]")}"),
     carryOver.map(c => s"carry_over=(${c.summary})"),
     journal.map(kept => s"journal=${kept.summary}"),
-    Option.when(callKey.nonEmpty)(s"call_key=${callKey.mkString("[", ", ", "]")}"),
+    callKeyText,
     shareCalls.map(scope => s"share_calls=$scope"),
     budgetText,
     callText,
@@ -336,7 +336,10 @@ private[pillarbox] final case class AsyncIOSpec(
   ).flatten
 
   /** What calls may spend and tell of it, as `explain()` shows it. */
-  def spending: Seq[String] = Seq(limitText, budgetText, callText, usageText).flatten
+  def spending: Seq[String] = Seq(limitText, budgetText, callKeyText, callText, usageText).flatten
+
+  private def callKeyText =
+    Option.when(callKey.nonEmpty)(s"call_key=${callKey.mkString("[", ", ", "]")}")
 
   private def callText = callColumn.map(name => s"call_column=$name")
 

@@ -194,7 +194,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
    */
   def lookAhead: Int =
     if (
-      spec.form == "jvm" || spec.ordered ||
+      spec.form == "jvm" || spec.isKeyedFunction || spec.ordered ||
       spec.limits.nonEmpty ||
       Seq(spec.carryOver, site.journal, spec.budget, spec.callsPerKey, spec.batch).exists(_.isDefined)
     ) 0
