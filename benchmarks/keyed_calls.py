@@ -40,6 +40,14 @@ class Counts(pb.AsyncKeyedProcessFunction):
         return ctx.key, row.id
 
 
+class CountsAtOnce(Counts):
+    """Waits for nothing, as a function does that has its answer in the state."""
+
+    async def process(self, row: Any, ctx: Any) -> Any:
+        self.n.update((self.n.value() or 0) + 1)
+        return ctx.key, row.id
+
+
 async def short(row: Any) -> int:
     await asyncio.sleep(0.001)
     answer: int = row.id
@@ -63,6 +71,7 @@ WAYS = {
     "process_keyed_async, no state": keyed(Stateless()),
     "process_keyed_async, a count": keyed(Counts()),
     "process_keyed_async, a count, a limit": keyed(Counts(), limit=FREE),
+    "process_keyed_async, at once": keyed(CountsAtOnce()),
     "async_io": plain(),
     "async_io, by key, one call of a key": plain(by="k", limit=ONE_A_KEY),
 }

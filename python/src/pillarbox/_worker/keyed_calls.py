@@ -89,7 +89,8 @@ class JvmCalls(OutcomeFrames):
             call.id = call_id
         estimating = self._loop.create_task(self._estimate()) if self._estimated else None
         try:
-            self._guarded(self._work)
+            self._is_busy = False
+            self.work()
             return await self._over
         finally:
             if estimating is not None:
@@ -124,9 +125,12 @@ class JvmCalls(OutcomeFrames):
             self.exited(problem)
 
     def take(self, body: memoryview) -> None:
-        """Take ATTEMPTS. They wait if the FRAME that they belong to is being decoded."""
+        """Take ATTEMPTS, for ``work``."""
         self._told.append(body)
-        if self._over is not None and not self._is_busy:
+
+    def work(self) -> None:
+        """Do as was told. That waits if the FRAME that it belongs to is being decoded."""
+        if self._told and self._over is not None and not self._is_busy:
             self._guarded(self._work)
 
     def _work(self) -> None:

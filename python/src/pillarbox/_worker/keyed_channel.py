@@ -61,8 +61,8 @@ class FrameChannel:
 class CallsChannel(FrameChannel):
     """A ``FrameChannel`` that is read by the loop too, while it runs, for ATTEMPTS.
 
-    Those that come while the thread waits for another frame are taken in the loop's next turn, so
-    that no call begins inside of what a function does without an ``await``.
+    What they tell while the thread waits for another frame is done in the loop's next turn, so that
+    no call begins inside of what a function does without an ``await``.
     """
 
     def __init__(self, infile: Any, channel: Channel, calls: JvmCalls) -> None:
@@ -77,15 +77,16 @@ class CallsChannel(FrameChannel):
             if not self._receive():
                 self._channel.stop_reading()
                 self._calls.exited(EOFError("the JVM closed the connection"))
+            self._calls.work()
         except BaseException as problem:
             self._calls.exited(problem)
 
     def _receive(self) -> bool:
-        """Take what has come, ATTEMPTS soon. Return False if the JVM has gone."""
+        """Take what has come. Return False if the JVM has gone."""
         data = self._channel.receive()
         for kind, body in self._buffer.feed(data) if data else ():
             if kind == ATTEMPTS:
-                self._channel.loop.call_soon(self._calls.take, body)
+                self._calls.take(body)
             else:
                 self._come.append((kind, body))
         return data != b""
@@ -95,6 +96,7 @@ class CallsChannel(FrameChannel):
             self._channel.wait_readable()
             if not self._receive():
                 raise EOFError
+            self._channel.loop.call_soon(self._calls.work)
         return self._come.popleft()
 
     def stop(self) -> None:
