@@ -1,4 +1,4 @@
-# The one door to everything. `make help` lists the targets.
+# The one entry to everything. `make help` lists the targets.
 SHELL := bash
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -23,7 +23,7 @@ SEED := 1
 # Spark's workers must run on the interpreter that has the packages.
 export PYSPARK_PYTHON := $(CURDIR)/$(PYTHON)
 
-.PHONY: help demo quick test test-all test-module jars link-check api-baseline test-jvm test-python test-kafka test-neighbours test-stores test-yarn check fmt lint types jar wheel release docs bench soak soak-kills coverage clean tools
+.PHONY: help demo quick test test-all test-module jars link-check api-baseline test-jvm test-python test-kafka test-integration test-stores test-yarn check fmt lint types jar wheel release docs bench soak soak-kills coverage clean tools
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -48,7 +48,7 @@ test-python: $(VENV)/.dev $(JAR) ## the tests of the Python package
 	cd python && ../$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-all: ## everything whole: `make test`, all kills and clusters, all lines of Spark, other Pythons (two hours)
-	@$(MAKE) --no-print-directory test SUITES="main whole connect neighbours lines upgrades pythons"
+	@$(MAKE) --no-print-directory test SUITES="main nightly connect integration lines upgrades pythons"
 
 check: lint types test ## format, lint, types and tests
 
@@ -70,9 +70,9 @@ test-kafka: $(VENV)/.dev $(JAR) tools ## from Kafka to Kafka, with a broker of i
 	tools/sbt kafka/jars
 	cd python && ../$(PYTHON) -m pytest -q -m kafka ../tests/python/test_real_time_kafka.py ../tests/python/test_read_offsets_kafka.py ../tests/python/test_docs_kafka.py
 
-test-neighbours: $(VENV)/.dev $(JAR) tools ## beside PostgreSQL, Delta Lake and Kafka, all on this machine (five minutes)
-	tools/neighbours delta kafka
-	cd python && ../$(PYTHON) -m pytest -q -rs -m "neighbours or kafka" ../tests/python/test_postgres_spark.py \
+test-integration: $(VENV)/.dev $(JAR) tools ## beside PostgreSQL, Delta Lake and Kafka, all on this machine (five minutes)
+	tools/integration delta kafka
+	cd python && ../$(PYTHON) -m pytest -q -rs -m "integration or kafka" ../tests/python/test_postgres_spark.py \
 	  ../tests/python/test_delta_spark.py ../tests/python/test_real_time_kafka.py ../tests/python/test_read_offsets_kafka.py
 
 test-stores: $(VENV)/.dev $(JAR) tools ## checkpoints on S3 and HDFS, both on this machine (forty minutes)

@@ -85,11 +85,11 @@ val flinkPeers = Seq(
 /** Flink's own build of RocksDB. Its class names are rocksdbjni's, so it is on no class path: the benchmarks load it apart. */
 lazy val FlinkRocksDB = config("flinkRocksdb").hide
 
-/** All tests but those that have a tag, or those alone that have the tag of this name: Whole or Soak. */
+/** All tests but those that have a tag, or those alone that have the tag of this name: Nightly or Soak. */
 val chosenTests = sys.env.get("PILLARBOX_TESTS") match {
   case Some(tag) => Seq(Tests.Argument(TestFrameworks.ScalaTest, "-n", s"io.pillarbox.tags.$tag"))
   case None =>
-    Seq("Whole", "Soak").map(tag => Tests.Argument(TestFrameworks.ScalaTest, "-l", s"io.pillarbox.tags.$tag"))
+    Seq("Nightly", "Soak").map(tag => Tests.Argument(TestFrameworks.ScalaTest, "-l", s"io.pillarbox.tags.$tag"))
 }
 
 // The forked JVMs of two modules' tests run side by side: each often waits, for a disk or for a timer.
@@ -111,6 +111,7 @@ def commonSettings(testFolder: String) = Seq(
   // Of `make coverage`.
   Test / javaOptions ++= sys.env.get("PILLARBOX_TEST_JVM_OPTION").toSeq,
   Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-oDF"),
+  Test / testOptions += Tests.Argument(TestFrameworks.ScalaTest, "-C", "io.pillarbox.testing.HangReporter"),
   Test / testOptions ++= chosenTests,
   tpolecatExcludeOptions ++= Set(ScalacOptions.warnValueDiscard, ScalacOptions.warnNonUnitStatement),
   libraryDependencies ++= testLibraries

@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 import pillarbox as pb
+from hangs import ending_after
 from java_jars import compiled
 from java_options import java_options
 from spark_support import CallLog
@@ -46,7 +47,7 @@ FILES = Path(__file__).parents[1] / "jvm/spark/java/io/pillarbox/files"
 
 
 # The modules that take longest come first, the longest of them at the front: so that both processes
-# of xdist end at about one time. Some are long in the whole suite only.
+# of xdist end at about one time. Some are long in the nightly suite only.
 LONG = (
     "test_carry_over_spark",
     "test_exactly_once",
@@ -112,8 +113,8 @@ STARTING = {
 
 # Of a test that starts Spark and has several cases, `make test` runs one for each engine: the
 # first or the last, which are opposite corners of its parameters, as the test's name falls; the
-# others are whole. In these modules all cases run, since they have no job of their own, or are the
-# pages of the docs.
+# others are nightly. In these modules all cases run, since they have no job of their own, or are
+# the pages of the docs.
 CHEAP = {
     "test_api",
     "test_async_io",
@@ -176,7 +177,7 @@ LINES = CONNECT | {
 
 
 # What runs only where the command names it, with all that its target brings.
-ASKED_FOR = ("soak", "kafka", "stores", "yarn", "neighbours", "types")
+ASKED_FOR = ("soak", "kafka", "stores", "yarn", "integration", "types")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -189,7 +190,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: places.get(item.path.stem, len(places)))
     for (_, test), cases in cases_by_test(items).items():
         for item in others(test, cases):
-            item.add_marker(pytest.mark.whole)
+            item.add_marker(pytest.mark.nightly)
     for item in items:
         if not starts_spark(item):
             item.add_marker(pytest.mark.quick)
@@ -199,6 +200,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.smoke)
         if item.path.stem in CONNECT:
             item.add_marker(pytest.mark.connect)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Give each test ten minutes, one that runs on demand four hours."""
+    on_demand = any(map(item.get_closest_marker, (*ASKED_FOR, "nightly")))
+    with ending_after(4 * 3600 if on_demand else 600):
+        return (yield)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -214,8 +223,8 @@ def cases_by_test(items: list[pytest.Item]) -> dict[tuple[str, str], list[pytest
     """The cases by day of each test that starts a job in each of them."""
     tests: dict[tuple[str, str], list[pytest.Item]] = {}
     for item in items:
-        is_whole = item.get_closest_marker("whole")
-        if starts_spark(item) and item.path.stem not in CHEAP and not is_whole:
+        is_nightly = item.get_closest_marker("nightly")
+        if starts_spark(item) and item.path.stem not in CHEAP and not is_nightly:
             test = str(item.path), getattr(item, "originalname", item.name)
             tests.setdefault(test, []).append(item)
     return tests

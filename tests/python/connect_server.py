@@ -26,7 +26,7 @@ from typing import Any
 
 import pyspark
 
-from pillarbox._driver.door.plugin import PLUGIN, SETTING
+from pillarbox._driver.client.plugin import PLUGIN, SETTING
 from pillarbox._driver.jars import find_jar
 from ports import free_port, listens
 from spark_apps import SOURCES, answer_of, app_text, environment

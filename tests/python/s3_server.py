@@ -23,7 +23,7 @@ BUSY = b"<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>by chance</Me
 
 
 class Unsteady:
-    """The store behind a door that fails at random."""
+    """The store behind a client that fails at random."""
 
     def __init__(self, store: Any) -> None:
         self.store = store

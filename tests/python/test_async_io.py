@@ -494,7 +494,7 @@ def test_sys_exit_is_an_error_of_the_function_that_names_itself(numbers, call):
         call(numbers, leaves, returns="y long").collect()
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_a_blocked_event_loop_is_reported_with_its_stack(spark, call):
     async def hogs(row):
         time.sleep(3600)

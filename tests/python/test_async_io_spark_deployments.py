@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 import pillarbox as pb
 from pillarbox._base.spark_versions import line_of
-from pillarbox._driver.door import door_of
+from pillarbox._driver.client import client_of
 from python_archive import BARE
 from spark_apps import SOURCES, run_app
 from spark_support import eventually
@@ -48,7 +48,7 @@ def doubles(settings, folder):  # type: ignore[no-untyped-def]
     return rows
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "settings",
     [
@@ -141,7 +141,7 @@ def one_waits_and_one_is_cancelled(folder):  # type: ignore[no-untyped-def]
     return found
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_a_task_that_is_cancelled_while_its_worker_starts_takes_no_other_worker_along(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,7 +172,7 @@ def pages_of_a_second_frame(settings):  # type: ignore[no-untyped-def]
     return df.head().pages
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told to")
 @pytest.mark.parametrize(
     ("settings", "is_kept"),
@@ -219,7 +219,7 @@ def test_a_worker_that_lacks_a_package_is_told_with_its_interpreter(
 
 
 def test_the_versions_come_from_the_jar(spark: SparkSession) -> None:
-    version, line = door_of(spark).jar()
+    version, line = client_of(spark).jar()
     base, _, commit = version.partition("+g")
     assert (base, line) == (pb.__version__, line_of(spark.version))
     assert len(commit) == (12 if Path(SOURCES).parents[1].joinpath(".git").exists() else 0)

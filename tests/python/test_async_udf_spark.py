@@ -102,7 +102,7 @@ def with_next(x: int) -> list[int]:
     return [x, x + 1]
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_a_call_may_be_wherever_a_udf_of_spark_may_be(spark: SparkSession) -> None:
     pb.async_udf(ten_times).register(spark, "ours_f")
     pb.async_udf(with_next).register(spark, "ours_g")
@@ -458,7 +458,7 @@ def test_it_takes_broadcasts_and_accumulators_and_is_pickled_once(spark: SparkSe
     assert udf._udf(spark) is udf._udf(other)
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_a_session_without_the_jar_says_so_at_the_first_use_and_in_sql() -> None:
     script = """
 import pillarbox as pb

@@ -11,8 +11,8 @@ from pyspark.sql import types as t
 
 import pillarbox as pb
 from pillarbox._base.spark_versions import line_of
-from pillarbox._driver.door.classic import ClassicDoor
-from pillarbox._driver.door.connect import ConnectDoor
+from pillarbox._driver.client.classic import ClassicClient
+from pillarbox._driver.client.connect import ConnectClient
 from pillarbox._driver.engine import require_jvm
 from spark_support import by_value
 
@@ -299,21 +299,21 @@ def test_a_jvm_function_takes_no_options_of_python(df, options):
 
 
 REMEDIES = {
-    ClassicDoor: r"make the first session by pb\.configure",
-    ConnectDoor: r"Start the server with --jars \S+\.jar --conf "
+    ClassicClient: r"make the first session by pb\.configure",
+    ConnectClient: r"Start the server with --jars \S+\.jar --conf "
     r"spark\.connect\.extensions\.relation\.classes=io\.pillarbox\.spark\.connect\.PillarboxRelations",
 }
 
 
 @pytest.fixture(params=list(REMEDIES))
-def door_with(request, monkeypatch):
-    """A door to a driver with a jar of some version and line of Spark."""
+def client_with(request, monkeypatch):
+    """A client to a driver with a jar of some version and line of Spark."""
 
     def enter(jar):
-        door = request.param
-        monkeypatch.setattr(door, "jar", lambda self: jar)
-        monkeypatch.setattr("pillarbox._driver.engine.door_of", door)
-        return door
+        client = request.param
+        monkeypatch.setattr(client, "jar", lambda self: jar)
+        monkeypatch.setattr("pillarbox._driver.engine.client_of", client)
+        return client
 
     return enter
 
@@ -321,24 +321,24 @@ def door_with(request, monkeypatch):
 @pytest.mark.parametrize(
     ("jar", "told"),
     [
-        (None, "{door.no_jar}"),
+        (None, "{client.no_jar}"),
         (("0.0.1", "4.2"), "jar of this session is version 0.0.1, the Python package is"),
         ((pb.__version__, "3.5"), r"runs Spark 4\.\d\.\d.*made for Spark 3\.5"),
     ],
 )
-def test_a_jar_that_is_missing_or_does_not_fit_is_told(df, door_with, jar, told):
-    door = door_with(jar)
-    told = told.format(door=door) + r"[\s\S]*" + REMEDIES[door]
+def test_a_jar_that_is_missing_or_does_not_fit_is_told(df, client_with, jar, told):
+    client = client_with(jar)
+    told = told.format(client=client) + r"[\s\S]*" + REMEDIES[client]
     with pytest.raises(pb.EngineUnavailable, match=told):
         apply(df, engine="jvm")
 
 
 @pytest.mark.parametrize("commit", ["", "+ga", "+gb"])
 def test_of_two_development_builds_those_of_other_commits_do_not_fit(
-    spark, df, door_with, monkeypatch, commit
+    spark, df, client_with, monkeypatch, commit
 ):
     found = pb.__version__ + commit
-    door_with((found, line_of(spark.version)))
+    client_with((found, line_of(spark.version)))
     monkeypatch.setattr("pillarbox._driver.engine.build_version", lambda: f"{pb.__version__}+ga")
     if commit == "+gb":
         told = f"jar of this session is version {found}, the Python package is {pb.__version__}+ga."
@@ -348,8 +348,8 @@ def test_of_two_development_builds_those_of_other_commits_do_not_fit(
         require_jvm(spark)
 
 
-def test_auto_takes_python_where_there_is_no_jar(df, door_with):
-    door_with(None)
+def test_auto_takes_python_where_there_is_no_jar(df, client_with):
+    client_with(None)
     assert apply(df, engine="auto").collect()[2].y == 2
 
 

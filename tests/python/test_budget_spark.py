@@ -110,7 +110,7 @@ def test_a_service_that_is_down_ends_the_job_soon(spark: SparkSession, log: Call
 @pytest.mark.connect
 @pytest.mark.parametrize(
     ("most", "rows"),
-    [(5, 20), pytest.param(0, 1, marks=pytest.mark.whole), (0.02, 100)],
+    [(5, 20), pytest.param(0, 1, marks=pytest.mark.nightly), (0.02, 100)],
 )
 def test_failed_rows_count_when_no_call_is_left_to_begin(
     spark: SparkSession, most: float, rows: int
@@ -344,7 +344,7 @@ def batch_of_calls(folder: str, usd: float) -> int:
     return int(df.where("error is null").count())
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_a_batch_that_is_killed_and_run_again_twice_at_once_never_bills_more(
     tmp_path: Path,
 ) -> None:
@@ -439,7 +439,7 @@ def killed_and_restarted(folder: Path, most: int, kills: int, keyed: bool = Fals
     return begun()
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_a_stream_whose_driver_is_killed_never_spends_more(tmp_path: Path) -> None:
     most = 400
     begun = killed_and_restarted(tmp_path, most, kills=1)
@@ -447,7 +447,7 @@ def test_a_stream_whose_driver_is_killed_never_spends_more(tmp_path: Path) -> No
     assert most * 0.9 <= begun <= most
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.parametrize("keyed", [False, True])
 def test_a_stream_whose_driver_is_killed_often_never_spends_more(
     tmp_path: Path, keyed: bool
@@ -494,7 +494,7 @@ def loses_an_executor(folder: str, count: int, most: int, keyed: bool) -> int:
     return int(df.where("error is null").count())
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.parametrize("keyed", [False, True])
 def test_what_a_lost_executor_had_counts_as_spent(tmp_path: Path, keyed: bool) -> None:
     count, most = 4000, 1500

@@ -422,7 +422,7 @@ def test_a_filter_and_other_partitions_after_a_failure_give_no_row_anothers_id(
 
 @pytest.mark.parametrize(
     "seeds",
-    [range(3), pytest.param(range(3, 60), marks=pytest.mark.whole)],
+    [range(3), pytest.param(range(3, 60), marks=pytest.mark.nightly)],
     ids=["three", "more"],
 )
 def test_no_row_has_anothers_id_whatever_changes_between_two_runs(

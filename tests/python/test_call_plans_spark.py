@@ -100,7 +100,7 @@ def test_rows_behind_a_limit_are_not_called_for(spark: SparkSession, log: CallLo
     assert len(log.events("start")) == 3
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(10))
 def test_random_plans_make_no_more_calls_than_rows_reach_the_expression(
     spark: SparkSession, log: CallLog, tmp_path: Path, seed: int

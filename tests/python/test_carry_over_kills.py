@@ -31,7 +31,7 @@ def check(folder: Path, asked: dict[str, Any], kills: dict[str, int], seed: int)
     chaos.compare(rows, carried(folder / "in", asked["after"]))
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.parametrize(("after", "ordered", "format"), [("windows", False, 2), ("rows", True, 1)])
 def test_output_is_the_same_whatever_is_killed(
     tmp_path: Path, after: str, ordered: bool, format: int
@@ -39,7 +39,7 @@ def test_output_is_the_same_whatever_is_killed(
     check(tmp_path, chosen(tmp_path, after, ordered, format), MANY, seed=format)
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_speculation_changes_nothing(tmp_path: Path) -> None:
     """Copies of tasks run at the same time, and one of them wins."""
     speculation = {

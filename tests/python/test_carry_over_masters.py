@@ -37,7 +37,7 @@ def other_parallelism(folder: str, master: str, crash: bool) -> str:
     return "ended"
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_the_noted_number_of_slots_counts_even_if_no_micro_batch_was_committed(
     tmp_path: Path,
 ) -> None:

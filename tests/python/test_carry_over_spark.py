@@ -286,7 +286,7 @@ async def answered(row: Any) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(seed, marks=pytest.mark.whole) for seed in (1, 2, 3))]
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (1, 2, 3))]
 )
 def test_random_queries_that_are_stopped_at_random_lose_and_double_nothing(
     spark: SparkSession, query: Query, seed: int
@@ -357,7 +357,7 @@ async def slowly(row: Any) -> int:
 
 
 # By day in test_exactly_once, whatever is killed.
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.parametrize("ordered", [False, True])
 def test_windows_after_it_are_those_of_a_batch(
     spark: SparkSession, tmp_path: Path, ordered: bool

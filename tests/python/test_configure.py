@@ -15,7 +15,7 @@ import pytest
 import pillarbox as pb
 from pillarbox._base.spark_versions import SUPPORTED, installed
 from pillarbox._driver import engine, jars
-from pillarbox._driver.door import classic
+from pillarbox._driver.client import classic
 from pillarbox._driver.jars import find_jar
 from pillarbox._driver.submit import SubmitArguments
 from spark_apps import SOURCES, environment

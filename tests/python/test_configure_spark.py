@@ -67,7 +67,7 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_python_app_py_keeps_the_jars_of_the_builder(
     tmp_path: Path, users_jar: Path, script: Path
 ) -> None:
@@ -76,7 +76,7 @@ def test_python_app_py_keeps_the_jars_of_the_builder(
     runs_with_both(answered([sys.executable, str(script)], environment(SOURCES), tmp_path))
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_python_app_py_on_a_cluster_keeps_the_jars_of_the_defaults(
     tmp_path: Path, users_jar: Path, script: Path
 ) -> None:
@@ -97,7 +97,7 @@ def test_spark_submit_on_a_cluster_with_our_jar_and_the_package_in_it(
     runs_with_both(answer)
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_spark_submit_on_a_cluster_with_our_jar_among_those_of_spark(
     tmp_path: Path, users_jar: Path, script: Path
 ) -> None:
@@ -120,7 +120,7 @@ def test_spark_submit_on_a_cluster_with_our_jar_among_those_of_spark(
     assert answer["warnings"] == []
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_spark_submit_with_our_jar_and_the_package_installed(
     tmp_path: Path, users_jar: Path, script: Path
 ) -> None:
@@ -142,7 +142,7 @@ def runs_with_both(answer: Any) -> None:
     assert answer["warnings"] == []
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_spark_submit_without_our_jar_warns_and_says_what_to_write(
     tmp_path: Path, users_jar: Path, script: Path
 ) -> None:
@@ -170,7 +170,7 @@ def on_a_server_of_our_own():  # type: ignore[no-untyped-def]
     return [type(spark).__module__, sorted(row.x for row in df.collect()), word]
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.parametrize("ours", [False, True])
 def test_spark_submit_with_a_remote_that_it_starts(
     tmp_path: Path, users_jar: Path, ours: bool
@@ -201,7 +201,7 @@ def creates_a_session():  # type: ignore[no-untyped-def]
     ]
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.skipif(
     tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 2),
     reason="older ones create none with a JVM in reach",
@@ -250,7 +250,7 @@ def session_runs_already(log):  # type: ignore[no-untyped-def]
     return [answers, texts, before, refused]
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_a_session_that_runs_already_is_a_warning_with_the_remedy(tmp_path: Path) -> None:
     """As in a notebook. The log says once which engine was taken, and why."""
     log = tmp_path / "log"

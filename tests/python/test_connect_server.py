@@ -304,7 +304,7 @@ def after_another_session(address):  # type: ignore[no-untyped-def]
     return [*counted, problem]
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_a_session_works_after_the_one_that_was_there_first(server: Server) -> None:
     assert run_client(after_another_session, server.address) == [3, 3, "INVALID_RETURNS"]
 
@@ -361,7 +361,7 @@ def two_sessions(address, libraries):  # type: ignore[no-untyped-def]
     return answers
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_two_sessions_see_their_own_files(server: Server, tmp_path: Path) -> None:
     libraries = []
     for version in (1, 2):
@@ -418,7 +418,7 @@ def interrupted(address, log):  # type: ignore[no-untyped-def]
     return [told, took, len(lines("cancelled")), left]
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_an_interrupt_ends_the_job_and_cancels_its_calls(server: Server, tmp_path: Path) -> None:
     (told,), took, cancelled, left = run_client(
         interrupted, server.address, str(tmp_path / "calls")
@@ -478,7 +478,7 @@ def stream(address, folder, last):  # type: ignore[no-untyped-def]
     return answer
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_a_stream_goes_on_after_its_server_was_killed(tmp_path: Path) -> None:
     port, folder = free_port(), tmp_path / "stream"
     folder.mkdir()
@@ -528,7 +528,7 @@ def greeted(address, parameters=""):  # type: ignore[no-untyped-def]
     return answers
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.parametrize("jar", [False, True], ids=["plugin named, no jar", "jar, no plugin"])
 def test_a_server_that_lacks_something_is_told_what_to_start_with(
     tmp_path: Path, jar: bool
@@ -557,7 +557,7 @@ def without_pyspark(address):  # type: ignore[no-untyped-def]
     return told
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_workers_that_have_no_pyspark_at_all_are_told_as_that(tmp_path: Path) -> None:
     """Not even the one of SPARK_HOME, which is put together without its folder ``python``."""
     home = tmp_path / "home"
@@ -573,7 +573,7 @@ def test_workers_that_have_no_pyspark_at_all_are_told_as_that(tmp_path: Path) ->
         assert str(environments() / "workers/bin/python") in text
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_a_client_is_let_in_by_its_token(tmp_path: Path) -> None:
     settings = {"spark.connect.authenticate.token": "sesame"}
     with connect_server(tmp_path / "server", settings=settings) as server:

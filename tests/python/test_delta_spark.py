@@ -11,7 +11,7 @@ import pytest
 from java_jars import listed_jars
 from spark_apps import SOURCES, answer_of, app_text, environment
 
-pytestmark = pytest.mark.neighbours
+pytestmark = pytest.mark.integration
 LIMIT_S = 240
 ROWS = 100
 
@@ -101,7 +101,7 @@ def app(step, folder, jars):  # type: ignore[no-untyped-def]
 def test_delta_is_source_and_sink_exactly_once_over_kills_of_the_driver(tmp_path: Path) -> None:
     jars = listed_jars("delta")
     if not jars:
-        pytest.skip("Delta Lake is not there: make test-neighbours fetches it")
+        pytest.skip("Delta Lake is not there: make test-integration fetches it")
 
     def command(step: str) -> list[str]:
         return [sys.executable, "-c", app_text(app, step, str(tmp_path), ",".join(jars))]

@@ -30,7 +30,7 @@ LIMIT_S = 60
 
 # By day on one engine: other tests, here or without Spark, show the same of engine="python".
 JVM_BY_DAY = pytest.mark.parametrize(
-    "engine", ["jvm", pytest.param("python", marks=pytest.mark.whole)]
+    "engine", ["jvm", pytest.param("python", marks=pytest.mark.nightly)]
 )
 Build = Callable[[DataFrame], DataFrame]
 

@@ -58,7 +58,7 @@ def check_first(lines: list[str], operator: str, attempts: int = 1) -> None:
     assert misfit.startswith(f"{operator}: the first RESULT_TYPE_MISMATCH came {place}")
 
 
-@pytest.mark.parametrize("on_error", ["null", pytest.param("column", marks=pytest.mark.whole)])
+@pytest.mark.parametrize("on_error", ["null", pytest.param("column", marks=pytest.mark.nightly)])
 def test_rows_that_fail_are_told_by_kind(spark: SparkSession, lines: Any, on_error: Any) -> None:
     failed = spark.range(0, 1000, 1, 4).transform(
         pb.async_io, some_fail, returns="x long", name="some", on_error=on_error, engine="jvm"
@@ -192,7 +192,7 @@ def test_keyed_calls_tell_in_batches_and_streams(
 
 
 @pytest.mark.classic
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_the_python_engine_tells_when_a_task_has_ended(spark: SparkSession, lines: Any) -> None:
     failed = spark.range(0, 1000, 1, 4).transform(
         pb.async_io, some_fail, returns="x long", name="some", on_error="null", engine="python"

@@ -89,7 +89,7 @@ def test_the_picture_adds_up(tmp_path: Path, flights: pd.DataFrame) -> None:
     assert (tmp_path / "delays.png").stat().st_size > 10_000
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_the_whole_demo_runs_is_killed_and_finds_its_result_right(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "flight_rotation", "--days", "20", "--output", str(tmp_path)],

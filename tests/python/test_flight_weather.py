@@ -129,7 +129,7 @@ def test_a_line_with_very_many_points_is_thinned_but_keeps_its_level_and_its_end
     assert (thin_counts[0], thin_counts[-1]) == (0, 0)
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_the_whole_demo_runs_and_finds_its_results_right(tmp_path: Path) -> None:
     command = [
         sys.executable,

@@ -78,7 +78,7 @@ def test_transform_between_calls(spark: SparkSession) -> None:
     threads_are_gone(spark)
 
 
-@pytest.mark.parametrize("backend", [pytest.param("heap", marks=pytest.mark.whole), "rocksdb"])
+@pytest.mark.parametrize("backend", [pytest.param("heap", marks=pytest.mark.nightly), "rocksdb"])
 def test_transform_over_a_keyed_stream(spark: SparkSession, tmp_path: Path, backend: str) -> None:
     def build(df: DataFrame) -> DataFrame:
         return through_cat(keyed(df, backend=backend), "id bigint, n bigint")

@@ -131,7 +131,7 @@ def lines(file: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_of_an_executor_that_was_killed_only_what_was_in_flight_is_called_again(
     tmp_path: Path,
 ) -> None:
@@ -144,7 +144,7 @@ def test_of_an_executor_that_was_killed_only_what_was_in_flight_is_called_again(
     assert 1 <= len(started) - count <= 2 * capacity
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_over_five_kills_a_call_is_repeated_only_if_it_was_in_flight(tmp_path: Path) -> None:
     """Of executors and drivers by turns; each thing is asked for in two partitions."""
     count, capacity, kills = 3000, 10, 5
@@ -200,7 +200,7 @@ def workers_are_gone(folder: Path) -> None:
     eventually(lambda: not left(), f"the end of the workers {left()}", limit_s=60)
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_a_speculative_copy_repeats_only_what_is_in_flight(tmp_path: Path) -> None:
     count, capacity = 200, 10
     with two_hosts(tmp_path) as env:

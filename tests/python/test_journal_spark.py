@@ -641,7 +641,7 @@ def kill_left(folder: Path) -> None:
         time.sleep(0.5)
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_two_jobs_at_once_use_one_journal(tmp_path: Path) -> None:
     count = 200
     (tmp_path / "go").touch()

@@ -12,8 +12,8 @@ from random import Random
 import pytest
 
 import pillarbox as pb
-from pillarbox._async.calls import OF_CALLS, PAUSE, Told
-from pillarbox._async.limit_headers import told_by
+from pillarbox._metered.calls import OF_CALLS, PAUSE, Told
+from pillarbox._metered.limit_headers import told_by
 from pillarbox.testing import AsyncHarness
 
 UNITS = ("usd", "tokens", "input_tokens")

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import types as t
 
 import pillarbox as pb
-from pillarbox._async.limit_keys import KeyReader, LimitKeys
+from pillarbox._metered.limit_keys import KeyReader, LimitKeys
 from pillarbox.testing import AsyncHarness
 
 TENANTS: dict[str, Any] = {"schema": "id bigint, tenant string, region string", "returns": "x long"}

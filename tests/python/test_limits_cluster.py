@@ -91,7 +91,7 @@ def most_in_flight(found: list[tuple[str, int, float]]) -> int:
     return max(level for _, level in in_flight(found))
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_two_executors_share_one_limit(tmp_path: Path) -> None:
     count = 400
     limit = {"concurrency": 4}
@@ -104,7 +104,7 @@ def test_two_executors_share_one_limit(tmp_path: Path) -> None:
     assert min(per_executor) > 100
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.parametrize("keyed", [False, True])
 def test_what_an_executor_had_goes_to_others_when_its_lease_has_ended(
     tmp_path: Path, keyed: bool
@@ -122,7 +122,7 @@ def test_what_an_executor_had_goes_to_others_when_its_lease_has_ended(
     assert max(level for at, level in levels if at > killed + 11) == 4
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_calls_of_two_executors_start_at_one_rate(tmp_path: Path) -> None:
     count = 200
     limit = {"per_second": 50}
@@ -188,7 +188,7 @@ def metered(folder: str, count: int, most: int):  # type: ignore[no-untyped-def]
     return df.groupBy().sum("tokens").collect()[0][0]
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_a_service_that_counts_tokens_by_itself_refuses_none_while_executors_are_killed(
     tmp_path: Path,
 ) -> None:
@@ -260,7 +260,7 @@ def tenants(folder: str, count: int, most: int):  # type: ignore[no-untyped-def]
     return asked("even", 0).union(asked("odd", 1)).groupBy().sum("n").collect()[0][0]
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_a_service_that_counts_each_tenant_refuses_none_while_executors_are_killed(
     tmp_path: Path,
 ) -> None:

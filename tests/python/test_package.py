@@ -175,7 +175,7 @@ def test_the_docs_install_one_line_of_spark_with_its_jar():
         assert packages == f'dist/pillarbox-*.whl "pyspark=={line}.*"'
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_what_the_readme_installs_finds_its_jar(tmp_path):
     _, packages = INSTALL.search((ROOT / "README.md").read_text()).groups()
     built("wheel", SOURCES.parent, tmp_path / "dist")
@@ -188,7 +188,7 @@ def test_what_the_readme_installs_finds_its_jar(tmp_path):
     assert Path(jar.strip()).is_relative_to(tmp_path / "env")
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_all_that_the_jar_names_is_in_every_release_of_its_line():
     command = [sys.executable, str(ROOT / "tools" / "link_check.py"), installed()]
     run = subprocess.run(command, capture_output=True, text=True)
@@ -220,7 +220,7 @@ def test_a_link_check_takes_a_private_method_of_another_library_as_none(monkeypa
     assert link_check.World(private, {}).has("a/A.f ()V")
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_a_session_of_the_python_engine_leaves_no_files(tmp_path):
     code = (
         "from pyspark.sql import SparkSession; import pillarbox as pb;"

@@ -16,11 +16,11 @@ from pyspark.sql import SparkSession
 import pillarbox as pb
 from spark_support import Kept, by_value
 
-asyncpg = pytest.importorskip("asyncpg", reason="tools/neighbours installs asyncpg")
-psycopg = pytest.importorskip("psycopg", reason="tools/neighbours installs psycopg")
-psycopg_pool = pytest.importorskip("psycopg_pool", reason="tools/neighbours installs psycopg_pool")
+asyncpg = pytest.importorskip("asyncpg", reason="tools/integration installs asyncpg")
+psycopg = pytest.importorskip("psycopg", reason="tools/integration installs psycopg")
+psycopg_pool = pytest.importorskip("psycopg_pool", reason="tools/integration installs psycopg_pool")
 by_value(__name__)
-pytestmark = [pytest.mark.neighbours, pytest.mark.classic]
+pytestmark = [pytest.mark.integration, pytest.mark.classic]
 
 PRODUCTS = 300
 CONNECTIONS = 3

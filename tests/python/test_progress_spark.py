@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import pillarbox as pb
-from pillarbox._driver.door import door_of
+from pillarbox._driver.client import client_of
 from spark_support import Latch, by_value, eventually
 
 by_value(__name__)
@@ -40,14 +40,14 @@ def test_an_action_shows_its_calls_while_it_runs_and_their_sums_at_the_end(
         retry=pb.Retry(2, backoff="1ms"),
     )
     seen: list[Any] = []
-    door = type(door_of(spark))
-    ask = door.progress
+    client = type(client_of(spark))
+    ask = client.progress
 
     def asked(self: Any, tag: str, goes_on: bool) -> Any:
         seen.append(ask(self, tag, goes_on))
         return seen[-1]
 
-    monkeypatch.setattr(door, "progress", asked)
+    monkeypatch.setattr(client, "progress", asked)
     opener = threading.Thread(
         target=lambda: (
             eventually(lambda: any(sum_of(one, "in_flight") == 20 for one in seen), "20 in flight"),

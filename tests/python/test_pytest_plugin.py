@@ -113,6 +113,6 @@ def test_a_conftest_can_ask_for_them_and_they_are_not_there_otherwise(tmp_path):
     assert "1 passed" in run(tmp_path, tests)
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_a_session_of_spark_is_one_of_them(tmp_path):
     assert "1 passed" in run(tmp_path, SPARK_TESTS, "-p", "pillarbox.testing.pytest_plugin")

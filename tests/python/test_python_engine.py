@@ -21,13 +21,13 @@ import pillarbox as pb
 from pillarbox._arrow.pieces import FrameSize
 from pillarbox._arrow.schema import positions
 from pillarbox._async.command import Command, Shipped
-from pillarbox._async.limit_keys import LimitKeys
 from pillarbox._async.python_operator import AsyncOperator, Element
 from pillarbox._async.python_output import OutputBuilder
 from pillarbox._async.python_task import CallScope, PythonTask, run_task
-from pillarbox._async.told import ToldByTasks
 from pillarbox._base.functions import is_async
 from pillarbox._base.values import Values
+from pillarbox._metered.limit_keys import LimitKeys
+from pillarbox._metered.told import ToldByTasks
 
 X = t.StructType().add("x", "long")
 Y = t.StructType().add("y", "long")

@@ -17,12 +17,12 @@ from worker import driver
 
 import pillarbox as pb
 from pillarbox._arrow.rows import RowReader
-from pillarbox._async.calls import CallSite
 from pillarbox._async.command import Command
 from pillarbox._async.failed_calls import FailedCalls
 from pillarbox._async.python_operator import AsyncOperator, Element
 from pillarbox._async.runner import CallRunner
 from pillarbox._base.functions import is_async
+from pillarbox._metered.calls import CallSite
 
 X = t.StructType().add("x", "long")
 

@@ -89,7 +89,7 @@ def look_at_the_executors(log: CallLog) -> None:
         eventually(lambda executor=executor: not task_threads(executor), "threads to end")
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_the_slower_of_two_attempts_is_cancelled_and_leaves_nothing(tmp_path: Path) -> None:
     log = CallLog(str(tmp_path / "calls"))
     with two_hosts(tmp_path) as env:

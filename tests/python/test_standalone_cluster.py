@@ -61,7 +61,7 @@ def levels(events: list[dict[str, Any]]) -> Iterator[dict[str, int]]:
         yield dict(flying)
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_executors_on_two_hosts_share_the_limit_of_a_query(
     cluster: Standalone, tmp_path: Path
 ) -> None:
@@ -76,7 +76,7 @@ def test_executors_on_two_hosts_share_the_limit_of_a_query(
     assert len(shared) > 20
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_figures_of_executors_are_in_their_metrics_and_in_the_driver_s_progress(
     cluster: Standalone, tmp_path: Path
 ) -> None:
@@ -110,7 +110,7 @@ def check_visits(run: dict[str, Any], files: int = FILES) -> None:
     assert len([row for row in run["rows"] if row[1] == "timer"]) > (files - 2) * ROWS
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_a_keyed_stream_survives_an_executor_and_a_worker_that_are_lost_and_found(
     cluster: Standalone, tmp_path: Path
 ) -> None:
@@ -136,7 +136,7 @@ def test_a_keyed_stream_survives_an_executor_and_a_worker_that_are_lost_and_foun
     assert sorted(files[4].values()) == list(Standalone.HOSTS)
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_executors_come_and_go_under_dynamic_allocation(
     cluster: Standalone, tmp_path: Path
 ) -> None:
@@ -160,7 +160,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return python_archive(tmp_path_factory.mktemp("archive"))
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_python_comes_as_an_archive(cluster: Standalone, tmp_path: Path, archive: Path) -> None:
     assert subprocess.run([BARE, "-c", "import pyarrow"], stderr=subprocess.DEVNULL).returncode
     settings = [part for one in cluster.conf.items() for part in ("--conf", "=".join(one))]

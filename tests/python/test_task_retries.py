@@ -78,7 +78,7 @@ def test_a_carried_call_that_always_fails_fails_the_query_after_as_many_attempts
     check_attempts(answers["fails_for_ever"])
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_so_it_does_when_no_row_follows(tmp_path: Path) -> None:
     (tmp_path / "few").mkdir()
     pq.write_table(pa.table({"value": list(range(10))}), tmp_path / "few" / "0.parquet")
@@ -92,7 +92,7 @@ def test_queries_that_are_stopped_in_the_middle_of_a_batch_leave_no_folders(answ
 @pytest.mark.parametrize(
     ("name", "limit_s"),
     [
-        pytest.param("is_stopped_often", 240, marks=pytest.mark.whole),
+        pytest.param("is_stopped_often", 240, marks=pytest.mark.nightly),
         pytest.param("is_stopped_very_often", 1800, marks=pytest.mark.soak),
     ],
 )

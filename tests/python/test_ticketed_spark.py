@@ -302,7 +302,7 @@ def killed_driver(folder: Path, count: int, jobs: BatchInterface, submitted: int
         job.communicate()
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.classic
 def test_a_driver_that_is_killed_between_the_halves_submits_nothing_twice(
     spark: SparkSession, jobs: BatchInterface, tmp_path: Path
@@ -322,7 +322,7 @@ def test_a_driver_that_is_killed_between_the_halves_submits_nothing_twice(
     assert {job["key"] for job in again} <= {job["key"] for job in before}, "known by its key"
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.classic
 @pytest.mark.parametrize("submitted", [1, 3, 6])
 def test_a_driver_that_is_killed_while_it_submits_submits_nothing_twice(

@@ -12,7 +12,7 @@ from spark_apps import run_app
 build: Any = None
 pb: Any = None
 
-pytestmark = pytest.mark.whole
+pytestmark = pytest.mark.nightly
 
 NOON = 1717245000  # 12:30 in UTC, 8:30 in New York, 18:00 in Kolkata
 

@@ -74,7 +74,7 @@ def _look_while_it_runs() -> "Any":  # noqa: UP037
     return {"meanwhile": seen, "operator": line, "keyed": tables[-1]}
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_a_running_task_shows_its_calls() -> None:
     shown = run_app(_look_while_it_runs)
     running = [row for row in shown["meanwhile"] if 0 < int(row["Calls"]) < 600]
@@ -158,7 +158,7 @@ def _browse_a_running_query() -> "Any":  # noqa: UP037
     }
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.skipif(not shutil.which("chromium"), reason="there is no chromium on the PATH")
 def test_a_browser_shows_the_tab_of_a_running_query() -> None:
     shown = run_app(_browse_a_running_query)

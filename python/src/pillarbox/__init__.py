@@ -18,9 +18,7 @@ from ._base.spark_versions import require_supported
 
 require_supported()  # first, since another PySpark may fail in the imports below
 
-from ._async.calls import Call, call_id, current_call
 from ._async.function import AsyncFunction, AsyncOpenContext
-from ._async.limit_headers import limit_from
 from ._async.ticketed import Ticketed
 from ._base.functions import JvmFunction
 from ._driver.async_io import async_io
@@ -64,6 +62,8 @@ from ._keyed.surface import (
     ValueState,
 )
 from ._keyed.ttl import StateTtl
+from ._metered.calls import Call, call_id, current_call
+from ._metered.limit_headers import limit_from
 from ._version import __version__
 from .budgets import Budget
 from .errors import (

@@ -13,7 +13,7 @@ import pillarbox as pb
 from keyed.scripts import CountAndSum, Split
 from keyed.support import AtKeys
 from pillarbox._driver import keyed_input
-from pillarbox._driver.door import door_of
+from pillarbox._driver.client import client_of
 from pillarbox._driver.read_state import _operator
 from pillarbox.testing import KeyedHarness
 from spark_support import process_of
@@ -35,8 +35,8 @@ def stream(spark):
 def asked(spark, monkeypatch):
     """The calls that would have gone to the JVM."""
     calls = []
-    door = type(door_of(spark))
-    monkeypatch.setattr(door, "process_keyed", lambda _, *call: calls.append(call) or call[0])
+    client = type(client_of(spark))
+    monkeypatch.setattr(client, "process_keyed", lambda _, *call: calls.append(call) or call[0])
     return calls
 
 
@@ -222,8 +222,8 @@ def test_a_scan_that_can_not_work_is_refused(df, asked, options, message):
 
 
 def test_without_the_jar_the_remedy_is_told(df, monkeypatch):
-    door = type(door_of(df.sparkSession))
-    monkeypatch.setattr(door, "jar", lambda self: None)
+    client = type(client_of(df.sparkSession))
+    monkeypatch.setattr(client, "jar", lambda self: None)
     with pytest.raises(pb.EngineUnavailable, match=r"pb\.configure|Start the server"):
         apply(df, Split(), returns="k string, v double")
 

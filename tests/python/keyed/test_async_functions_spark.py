@@ -251,7 +251,7 @@ class AsyncTold(AsyncInterpreter):
     ("ttl", "seed"),
     [
         *cases(day=2, seeds=2),
-        pytest.param(BY_THE_CLOCK[0], 0, id="by the clock", marks=pytest.mark.whole),
+        pytest.param(BY_THE_CLOCK[0], 0, id="by the clock", marks=pytest.mark.nightly),
     ],
 )
 def test_a_program_of_coroutines_sees_what_the_model_holds(

@@ -48,7 +48,7 @@ def virtual_clock(monkeypatch):
     monkeypatch.setattr(harness_loop, "new_event_loop", VirtualLoop)
 
 
-@pytest.mark.parametrize("examples", [50, pytest.param(200, marks=pytest.mark.whole)])
+@pytest.mark.parametrize("examples", [50, pytest.param(200, marks=pytest.mark.nightly)])
 def test_the_harness_does_what_the_model_says(examples):
     @settings(max_examples=examples)
     @given(TTLS, scripts(), st.integers(0, 99), st.integers(0, 3), st.sampled_from([1, 2, 100]))
@@ -62,7 +62,7 @@ def test_the_harness_does_what_the_model_says(examples):
     check()
 
 
-@pytest.mark.parametrize("examples", [15, pytest.param(60, marks=pytest.mark.whole)])
+@pytest.mark.parametrize("examples", [15, pytest.param(60, marks=pytest.mark.nightly)])
 def test_the_worker_does_what_the_model_says_however_frames_are_cut(examples):
     @settings(max_examples=examples)
     @given(

@@ -165,7 +165,7 @@ def undisturbed(
     return found
 
 
-@pytest.mark.parametrize("first", ["rocksdb", pytest.param("heap", marks=pytest.mark.whole)])
+@pytest.mark.parametrize("first", ["rocksdb", pytest.param("heap", marks=pytest.mark.nightly)])
 def test_another_backend_goes_on_with_the_state(query: Any, undisturbed: Any, first: str) -> None:
     other = {"rocksdb": "heap", "heap": "rocksdb"}[first]
     pairs = [(first, first), (other, other), (first, other), (other, first)]

@@ -63,7 +63,7 @@ def kept(spark: SparkSession, stream: Stream) -> list[Any]:
     ("format", "ttl"),
     [
         ("2", {"duration": "20 ms", "time_domain": "event_time"}),
-        pytest.param("1", None, marks=pytest.mark.whole),
+        pytest.param("1", None, marks=pytest.mark.nightly),
     ],
 )
 def test_a_stream_fires_and_keeps_what_the_row_form_does_over_restarts(

@@ -112,7 +112,7 @@ def test_a_keyed_query_and_one_with_carry_over_end_the_same_whatever_is_killed(
     check(tmp_path, {**chosen, "partitions": [2, 3]}, FEW, 2, undisturbed)
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("backend", "time_sorted", "format"), [("rocksdb", False, 2), ("heap", True, 1)]
 )
@@ -123,7 +123,7 @@ def test_output_and_state_are_the_same_whatever_is_killed(
     check(tmp_path, chosen, MANY, format, undisturbed)
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("backend", "time_sorted", "format"), [("rocksdb", True, 2), ("heap", False, 1)]
 )
@@ -136,7 +136,7 @@ def test_state_moves_to_other_partitions_whatever_is_killed(
     check(tmp_path, chosen, kills, format, undisturbed)
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("backend", "time_sorted", "format"), [("rocksdb", False, 2), ("heap", True, 1)]
 )
@@ -153,7 +153,7 @@ def slow(chosen: dict[str, Any], slow_s: float) -> dict[str, Any]:
     return {**chosen, "slow_s": slow_s}
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.parametrize("backend", ["rocksdb", pytest.param("heap", marks=pytest.mark.soak)])
 def test_speculation_changes_nothing(tmp_path: Path, undisturbed: Any, backend: str) -> None:
     """Copies of tasks that seem slow run at the same time, and one of them wins."""

@@ -21,7 +21,7 @@ SCHEMA = "k string, t bigint, v bigint"
 RETURNS = "k string, n bigint, seen array<bigint>, best bigint"
 # Of the query that stops and of the one that goes on.
 BACKENDS = pytest.mark.parametrize(
-    "backends", [("rocksdb", "heap"), pytest.param(("heap", "rocksdb"), marks=pytest.mark.whole)]
+    "backends", [("rocksdb", "heap"), pytest.param(("heap", "rocksdb"), marks=pytest.mark.nightly)]
 )
 
 

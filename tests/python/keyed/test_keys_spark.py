@@ -173,14 +173,14 @@ def test_a_key_of_all_types_at_once_is_the_same_in_every_form(
     assert found(pb.main_output(jvm)) == odd
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", KEYS)
 def test_a_key_of_any_type_is_the_same_in_every_form(keyed: Any, kind: str) -> None:
     assert found(keyed(kind, Rows())) == expected(kind) + timers_of(kind)
     assert found(keyed(kind, Columns())) == expected(kind)
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", KEYS)
 def test_a_key_of_any_type_is_the_same_without_python(
     spark: SparkSession, keyed: Any, kind: str

@@ -59,7 +59,7 @@ class Collects(pb.KeyedProcessFunction):
 
 
 @pytest.mark.parametrize("backend", ["heap", "rocksdb"])
-@pytest.mark.parametrize("count", [60_000, pytest.param(1_000_000, marks=pytest.mark.whole)])
+@pytest.mark.parametrize("count", [60_000, pytest.param(1_000_000, marks=pytest.mark.nightly)])
 def test_a_large_list_and_map_of_one_key_are_read_page_by_page(
     spark: SparkSession, tmp_path: Path, count: int, backend: str
 ) -> None:

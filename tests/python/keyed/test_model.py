@@ -189,7 +189,7 @@ def restarts(draw):
     return list(absolute(parts)), draw(st.sampled_from([2, 3, 5, 6]))
 
 
-@pytest.mark.parametrize("examples", [100, pytest.param(500, marks=pytest.mark.whole)])
+@pytest.mark.parametrize("examples", [100, pytest.param(500, marks=pytest.mark.nightly)])
 def test_another_ttl_after_a_restart_does_what_the_model_says(examples):
     @settings(max_examples=examples)
     @given(TTLS, restarts(), TTLS)
@@ -199,7 +199,7 @@ def test_another_ttl_after_a_restart_does_what_the_model_says(examples):
     check()
 
 
-@pytest.mark.parametrize("examples", [75, pytest.param(300, marks=pytest.mark.whole)])
+@pytest.mark.parametrize("examples", [75, pytest.param(300, marks=pytest.mark.nightly)])
 def test_the_harness_does_what_the_model_says_also_over_a_restart(examples):
     @settings(max_examples=examples)
     @given(TTLS, scripts(), st.integers(0, 24))
@@ -216,7 +216,7 @@ def test_the_harness_does_what_the_model_says_also_over_a_restart(examples):
     check()
 
 
-@pytest.mark.parametrize("examples", [30, pytest.param(120, marks=pytest.mark.whole)])
+@pytest.mark.parametrize("examples", [30, pytest.param(120, marks=pytest.mark.nightly)])
 def test_the_worker_does_what_the_model_says_however_frames_are_cut(examples):
     @settings(max_examples=examples)
     @given(TTLS, scripts(), st.integers(1, 4), st.integers(1, 4), st.booleans())

@@ -15,7 +15,7 @@ from benchmarks.keyed import large  # noqa: E402
 MB = 1_000_000
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_a_gigabyte_of_values_takes_little_more_memory_and_time_than_a_tenth_of_it() -> None:
     """The least heap that Spark takes, and 128 MB for RocksDB. Two minutes."""
     size = large.Size(large.VALUES, keys=1_000_000, heap="512m", rocksdb="128m", seconds=60)

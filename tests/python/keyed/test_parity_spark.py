@@ -126,7 +126,7 @@ def test_state_outlives_the_query(
 @pytest.mark.parametrize(
     "script",
     [
-        pytest.param(script, marks=[] if number % 6 == 0 else [pytest.mark.whole])
+        pytest.param(script, marks=[] if number % 6 == 0 else [pytest.mark.nightly])
         for number, script in enumerate(SCRIPTS)
     ],
     ids=lambda script: script.name,

@@ -53,7 +53,7 @@ def undisturbed(
 
 
 def whole(*values: Any) -> Any:
-    return pytest.param(Case(*values), marks=pytest.mark.whole)
+    return pytest.param(Case(*values), marks=pytest.mark.nightly)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def note_of(operator: Path) -> dict[str, Any]:
     return json.loads((operator / "_pillarbox" / "operator.json").read_text())  # type: ignore[no-any-return]
 
 
-@pytest.fixture(params=["1", pytest.param("2", marks=pytest.mark.whole)])
+@pytest.fixture(params=["1", pytest.param("2", marks=pytest.mark.nightly)])
 def query(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> Any:
     with settings(spark, **OF_CHECKPOINTS, **{FORMAT: request.param, PARTITIONS: "2"}):
         yield Query(spark, tmp_path)
@@ -135,7 +135,7 @@ def test_a_restart_is_checked_where_micro_batches_without_data_are_disabled(
 
 
 # By day in test_exactly_once, whose second driver has other partitions.
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("second", "third"),
     [(4, 3), (3, 6), (1, 4), (4, 8)],
@@ -228,7 +228,7 @@ def test_a_query_is_taken_back_behind_the_change(query: Query, expected: Any) ->
 
 
 # By day in PartitionsSuite.
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.parametrize("second", [1, 4])
 def test_files_of_earlier_partitions_go_once_no_version_needs_them(
     query: Query, expected: Any, second: int

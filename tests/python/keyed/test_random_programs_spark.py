@@ -52,7 +52,7 @@ def cases(day: int, first: int = 0, seeds: int = 4) -> list[Any]:
             ttl,
             seed,
             id=f"{IDS[TTLS.index(ttl)]}-{seed}",
-            marks=() if (ttl, seed) == (TTLS[day], 0) else pytest.mark.whole,
+            marks=() if (ttl, seed) == (TTLS[day], 0) else pytest.mark.nightly,
         )
         for seed in range(seeds)
         for ttl in TTLS[first:]
@@ -340,7 +340,7 @@ class Cleaned(Model):
         return Once(value)
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("ttl", BY_THE_CLOCK, ids=["by writing", "by reading", "shown once"])
 def test_a_program_by_the_clock_sees_what_the_model_holds(
@@ -352,7 +352,7 @@ def test_a_program_by_the_clock_sees_what_the_model_holds(
     check_rows(told, batches, [ttl], Cleaned)
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(3))
 def test_a_program_whose_ttl_changes_at_each_restart_sees_what_the_model_holds(
     spark: SparkSession, tmp_path: Path, seed: int

@@ -149,7 +149,7 @@ def test_the_order_outlives_what_keeps_the_columns_and_order_by_comes_first(
 
 
 @pytest.mark.parametrize(
-    "apply", [numbered, pytest.param(scanned, marks=pytest.mark.whole)], ids=["row", "scan"]
+    "apply", [numbered, pytest.param(scanned, marks=pytest.mark.nightly)], ids=["row", "scan"]
 )
 def test_a_micro_batch_gives_its_rows_by_time_then_by_input(
     spark: SparkSession, tmp_path: Path, apply: Callable[..., DataFrame]
@@ -162,7 +162,7 @@ def test_a_micro_batch_gives_its_rows_by_time_then_by_input(
     assert seen_by(by_micro_batch, rows, told) == sorted_by(by_micro_batch, rows)
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_time_sorted_rows_come_by_time_then_by_input_however_they_are_cut(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -22,7 +22,7 @@ SCHEMA = "k string, t bigint"
 HOUR = 3_600_000
 MINUTE = 60_000
 BACKENDS = pytest.mark.parametrize(
-    "backend", ["rocksdb", pytest.param("heap", marks=pytest.mark.whole)]
+    "backend", ["rocksdb", pytest.param("heap", marks=pytest.mark.nightly)]
 )
 
 
@@ -95,7 +95,7 @@ def play(stream: Stream, events: list[Any], build: Any, at_once: bool) -> dict[A
 
 @pytest.mark.parametrize(
     ("backend", "at_once"),
-    [("rocksdb", True), pytest.param("heap", False, marks=pytest.mark.whole)],
+    [("rocksdb", True), pytest.param("heap", False, marks=pytest.mark.nightly)],
 )
 def test_initial_state_lives_from_the_first_watermark(
     spark: SparkSession, tmp_path: Path, backend: str, at_once: bool
@@ -116,7 +116,7 @@ def test_initial_state_lives_from_the_first_watermark(
     assert found["c", 63] == [None, None], "being read did not renew it"
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @BACKENDS
 def test_a_scans_initial_state_does_too(spark: SparkSession, tmp_path: Path, backend: str) -> None:
     start = spark.createDataFrame([(key, 7) for key in "abc"], "k string, n bigint")
@@ -138,7 +138,7 @@ def test_a_scans_initial_state_does_too(spark: SparkSession, tmp_path: Path, bac
     assert (found["b", 62], found["c", 63]) == (1, 9)
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 @BACKENDS
 @pytest.mark.parametrize(
     "before",

@@ -19,7 +19,7 @@ from spark_apps import SOURCES
 TESTS = Path(__file__).parents[1]
 
 
-@pytest.mark.whole
+@pytest.mark.nightly
 def test_ten_programs_end_as_they_must_whatever_is_killed() -> None:
     path = os.pathsep.join([SOURCES, str(TESTS)])
     done = subprocess.run(

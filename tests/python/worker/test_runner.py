@@ -10,9 +10,9 @@ from typing import Any
 from pyspark.sql import types as t
 from virtual_clock import run_virtually
 
-from pillarbox._async.calls import CallSite
 from pillarbox._async.command import Command
 from pillarbox._async.runner import CallRunner
+from pillarbox._metered.calls import CallSite
 
 X = t.StructType().add("x", "long")
 

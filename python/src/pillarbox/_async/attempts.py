@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from .._base.failures import Failure
+from .._metered.calls import OF_CALLS, PAUSE, RunningCall, Told, added
 from .call_places import SLICE_S
-from .calls import OF_CALLS, PAUSE, RunningCall, Told, added
 from .failed_attempts import timed_out
 from .failed_calls import FailedCalls
 from .options import AsyncOptions

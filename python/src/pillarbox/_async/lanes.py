@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from typing import Generic, Protocol, TypeVar
 
+from .._metered.limit_keys import Values
+from .._metered.task_limit import TaskLimit
 from ..limits import Limit
-from .limit_keys import Values
-from .task_limit import TaskLimit
 
 _LEAST_SWEPT = 64
 

@@ -16,10 +16,10 @@ from pyspark.sql.types import StructType
 
 from .._arrow.rows import RowReader
 from .._base.failures import Failure
+from .._metered.calls import Told
+from .._metered.limit_keys import KeyReader, LimitKeys, Values
 from .attempts import AttemptedCall, Attempts
-from .calls import Told
 from .lanes import Lanes
-from .limit_keys import KeyReader, LimitKeys, Values
 from .options import AsyncOptions
 from .runner import CallRunner
 

@@ -21,18 +21,18 @@ from .._arrow.rows import RowReader
 from .._base.report import Report, Reported, report_of
 from .._base.spark_versions import in_utc
 from .._base.values import Values, use
+from .._metered.calls import CallSite
+from .._metered.limit_keys import LimitKeys
+from .._metered.told import ToldByTasks
 from ..errors import WorkerFailed
-from .calls import CallSite
 from .command import Command, Shipped
 from .event_loop import abandon_tasks, new_event_loop, stopped_loop
 from .failed_calls import FailedCalls
-from .limit_keys import LimitKeys
 from .options import BLOCKED_LOOP_MS, AsyncOptions
 from .python_operator import AsyncOperator
 from .python_output import OutputBuffer, OutputBuilder
 from .resources import OpenResource
 from .runner import CallRunner
-from .told import ToldByTasks
 from .watchdog import Watchdog
 
 _STOP_LIMIT_S = 2.0

@@ -18,9 +18,9 @@ from .._arrow.fields import names_in
 from .._arrow.rows import Unreadable
 from .._base.failures import Failure
 from .._base.values import shown_value
+from .._metered.calls import CURRENT, CallSite, Name, RunningCall, Told
 from ..errors import EXITS, error
 from .call_context import CallContext
-from .calls import CURRENT, CallSite, Name, RunningCall, Told
 from .command import Command
 from .failed_attempts import describe, refused_result
 from .threads import CallThreads

@@ -10,9 +10,9 @@ from .._base.checks import is_unicode
 from .._base.failures import Failure
 from .._base.functions import is_async
 from .._base.values import shown_value
+from .._metered.calls import RunningCall, Submission
 from ..errors import EXITS, error
 from ..retry import NotRetryable
-from .calls import RunningCall, Submission
 from .command import Command
 from .failed_attempts import describe
 from .runner import CallRunner, Outcomes

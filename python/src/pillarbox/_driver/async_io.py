@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
     from typing_extensions import Unpack
 
-    from .door import Door
+    from .client import DriverClient
 
 Function = Callable[..., Any] | AsyncFunction | JvmFunction | Ticketed
 
@@ -118,7 +118,7 @@ def _plan(
     by = key_columns(schema, options.by or (), sensitive)
     for key in options.keys_of_limits:
         key_columns(schema, (key,), sensitive, "limit.key")
-    door = _door_to_jvm(df, function, options.engine)
+    client = _client_of_jvm(df, function, options.engine)
     identity = identify(df, options.name, columns, options.inputs)
     check_kind(function, options)
     asked: Command | JvmFunction
@@ -126,7 +126,7 @@ def _plan(
         asked = function
     else:
         asked = Command.of(function, options, inputs, columns)
-    if door is None:
+    if client is None:
         assert isinstance(asked, Command)
         refuse_for_python(options)
         from .python_engine import async_io_in_python
@@ -137,7 +137,7 @@ def _plan(
     command = asked.dumps() if isinstance(asked, Command) else _of_estimators(options)
     spec = async_spec(options, asked, inputs, by, columns, identity)
     with reported():
-        return door.async_io(df, command, spec)
+        return client.async_io(df, command, spec)
 
 
 def _of_estimators(options: AsyncOptions) -> bytes | None:
@@ -150,8 +150,8 @@ def _check_waits(options: AsyncOptions) -> None:
         raise error("TICKETED_HOLDS_STREAM")
 
 
-def _door_to_jvm(df: DataFrame, function: Function, engine: str) -> Door | None:
-    """Return the door to the JVM; None where the Python engine runs the function."""
+def _client_of_jvm(df: DataFrame, function: Function, engine: str) -> DriverClient | None:
+    """Return the clients of the JVM; None where the Python engine runs the function."""
     if engine == "auto" and not isinstance(function, JvmFunction):
         return jvm_if_there(df.sparkSession)
     if engine != "python":

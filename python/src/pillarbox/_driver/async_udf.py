@@ -235,11 +235,11 @@ class AsyncUdf:
         return called(self._function, self._options.resource, values, named)
 
     def _check_in(self, spark: SparkSession) -> None:
-        door = require_jvm(spark)
+        client = require_jvm(spark)
         command = self._command().dumps()  # Spark's error would not name the function
-        door.forget_broadcasts()
+        client.forget_broadcasts()
         with reported():
-            door.plan_udfs(command, {"name": self._name, "journal": self._options.journal_path})
+            client.plan_udfs(command, {"name": self._name, "journal": self._options.journal_path})
 
     def _udf(self, spark: SparkSession) -> Any:
         """Return Spark's UDF, which is made once for a SparkContext, or a session of Connect."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from .._base.checks import check
 from .._base.unknown_options import answers_unknown
 from ..errors import error
-from .door.plugin import PLUGIN, SETTING
+from .client.plugin import PLUGIN, SETTING
 from .jars import how_to_add_jar
 from .submit import SubmitArguments, handed_over, in_environment, jar_list
 
@@ -75,7 +75,7 @@ class _Start:
         ):
             _LOG.info("pb.configure: the Spark Connect server %s has its jars already", remote)
             return self._action()
-        from .door import classic
+        from .client import classic
 
         if classic.is_running():
             self._join(remote)
@@ -134,7 +134,7 @@ class _Start:
         return {SETTING: plugins}
 
     def _join(self, remote: str | None) -> None:
-        from .door import classic
+        from .client import classic
 
         options = self._builder._options
         master = options.get("spark.master") or classic.running_master() or ""

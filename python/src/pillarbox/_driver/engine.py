@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from .._base.spark_versions import line_of
 from ..errors import error
 from .build import build_version, same_build
-from .door import Door, door_of
+from .client import DriverClient, client_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,35 +17,35 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("pillarbox")
 
 
-def jvm_if_there(spark: SparkSession) -> Door | None:
-    """Return the door if the session has the jar, else None, and log the choice once.
+def jvm_if_there(spark: SparkSession) -> DriverClient | None:
+    """Return the client if the session has the jar, else None, and log the choice once.
 
     Raises ``EngineUnavailable`` if a jar is there that doesn't fit.
     """
-    door = door_of(spark)
-    if door.jar() is None:
-        advice = f'{door.remedy()} engine="python" asks for this one, and says nothing.'
-        _tell(logging.WARNING, f'takes "python": {door.no_jar}. {advice}')
+    client = client_of(spark)
+    if client.jar() is None:
+        advice = f'{client.remedy()} engine="python" asks for this one, and says nothing.'
+        _tell(logging.WARNING, f'takes "python": {client.no_jar}. {advice}')
         return None
     require_jvm(spark)
     _tell(logging.INFO, f'takes "jvm": the session has the jar of version {build_version()}')
-    return door
+    return client
 
 
-def require_jvm(spark: SparkSession) -> Door:
-    """Return the door to a driver with the right jar. Raises ``EngineUnavailable``."""
-    door = door_of(spark)
-    found = door.jar()
+def require_jvm(spark: SparkSession) -> DriverClient:
+    """Return the client to a driver with the right jar. Raises ``EngineUnavailable``."""
+    client = client_of(spark)
+    found = client.jar()
     if found is None:
-        raise error("ENGINE_UNAVAILABLE", reason=door.no_jar, advice=door.remedy())
+        raise error("ENGINE_UNAVAILABLE", reason=client.no_jar, advice=client.remedy())
     (version, line), package = found, build_version()
     if not same_build(version, package):
-        advice = door.remedy()
+        advice = client.remedy()
         raise error("JAR_VERSION_MISMATCH", jar=version, package=package, advice=advice)
     if line_of(spark.version) != line:
-        release, advice = spark.version, door.remedy()
+        release, advice = spark.version, client.remedy()
         raise error("SPARK_VERSION_UNSUPPORTED", spark=release, supported=line, advice=advice)
-    return door
+    return client
 
 
 @cache

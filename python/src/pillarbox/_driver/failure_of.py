@@ -11,7 +11,7 @@ from .._base.report import Report, report_of
 from .._base.unknown_options import answers_unknown
 from ..errors import PillarboxError
 from ..errors import error as error_of
-from .door import recent_failure
+from .client import recent_failure
 from .failure_text import read
 
 # Spark and py4j write these texts before the message of an error that they pass on. Nothing else is

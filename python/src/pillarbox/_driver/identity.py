@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .door import MicroBatch, door_of
+from .client import MicroBatch, client_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -51,7 +51,7 @@ def identify(
     signature = hashlib.blake2s(told.encode(), digest_size=6).hexdigest()
     if df.isStreaming:
         return Identity(signature, uuid.uuid4().hex, None)
-    batch = door_of(df.sparkSession).micro_batch()
+    batch = client_of(df.sparkSession).micro_batch()
     if batch is None:
         operator = uuid.uuid4().hex
         return Identity(signature, operator, operator)

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 from .._keyed.input_columns import quoted
 from .._keyed.stored_names import TIMERS, WAITING_ROWS
 from ..errors import PillarboxError, error, shown
-from .door import door_of
+from .client import client_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,7 +52,7 @@ def initial_state(
 
     keys = found.keys
 
-    if given is None and not found.streaming and door_of(spark).in_foreach_batch():
+    if given is None and not found.streaming and client_of(spark).in_foreach_batch():
         raise error("KEYED_IN_FOREACH_BATCH", operator=found.options.name)
     if given is None or (isinstance(given, Mapping) and not given):
         return None
@@ -132,7 +132,7 @@ def _order(column: Any) -> Any:
 
 
 def _check_frame(df: DataFrame, spark: SparkSession) -> None:
-    if not door_of(spark).owns(df):
+    if not client_of(spark).owns(df):
         raise error("OTHER_SESSION", option="initial_state")
     if df.isStreaming:
         raise _invalid(df, "it is a stream")

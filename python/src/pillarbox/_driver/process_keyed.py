@@ -260,12 +260,12 @@ def _plan(df: DataFrame, asked: _Asked, options: KeyedOptions, initial_state: ob
         command = KeyedCommand(
             function, form, found.inputs, found.keys, columns, tags, calls
         ).dumps()
-    door = require_jvm(df.sparkSession)
+    client = require_jvm(df.sparkSession)
     told = None if calls is None else calls_spec(calls, identify_calls(df, calls))
     output = wire_schema(columns, tags)
     spec = keyed_spec(found, form, function, output, list(tags), initial, calls=told)
     with reported():
-        return door.process_keyed(df, command, spec, None if initial is None else initial.rows)
+        return client.process_keyed(df, command, spec, None if initial is None else initial.rows)
 
 
 def _name_of(function: object, given: str | None = None) -> str:

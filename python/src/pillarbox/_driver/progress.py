@@ -17,7 +17,7 @@ from .._base.unknown_options import answers_unknown
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from .door.door import Door
+    from .client.client import DriverClient
 
 # Messages of the last tasks may be on their way when an action ends.
 _LAST_S = 0.2
@@ -50,12 +50,12 @@ def progress(spark: SparkSession) -> AbstractContextManager[None]:
 
 
 @contextmanager
-def _watched(spark: SparkSession, door: Door) -> Iterator[None]:
+def _watched(spark: SparkSession, client: DriverClient) -> Iterator[None]:
     tag = f"pillarbox-progress-{uuid.uuid4()}"
-    door.progress(tag, goes_on=True)
+    client.progress(tag, goes_on=True)
     watch = _Watch(
-        lambda goes_on: door.progress(tag, goes_on),
-        ProgressLine(sys.stderr, period_s=door.progress_period_s),
+        lambda goes_on: client.progress(tag, goes_on),
+        ProgressLine(sys.stderr, period_s=client.progress_period_s),
     )
     spark.addTag(tag)
     watch.start()

@@ -14,13 +14,13 @@ from pyspark.sql.types import StructField, StructType
 from .._arrow.schema import check_type, is_case_sensitive, positions
 from .._async.command import Command, Shipped
 from .._async.guarded import Guarded
-from .._async.limit_keys import LimitKeys
 from .._async.options import AsyncOptions
 from .._async.python_task import CallScope, run_task
-from .._async.told import ToldByTasks
 from .._base.values import REDACTION, SHOW_VALUES, Values
+from .._metered.limit_keys import LimitKeys
+from .._metered.told import ToldByTasks
 from ..errors import error
-from .door import door_of
+from .client import client_of
 from .identity import Identity
 
 if TYPE_CHECKING:
@@ -53,11 +53,11 @@ def async_io_in_python(
         check_type(column.dataType, column.name, 'the input, which engine="python" takes whole,')
     command.dumps()  # raises its error here, where it names the function
     shipped = Shipped(command)
-    door_of(df.sparkSession).forget_broadcasts()
+    client_of(df.sparkSession).forget_broadcasts()
     ship_package(df.sparkSession)
     columns = positions(df.schema, options.inputs, command.input_schema)
     scope, values = _scope(df, identity), _values(df.sparkSession)
-    told = ToldByTasks(door_of(df.sparkSession).accumulator())
+    told = ToldByTasks(client_of(df.sparkSession).accumulator())
 
     # mapInArrow looks columns up by name, which fails for names that come twice or have dots.
     made = _numbered(output)
@@ -105,6 +105,6 @@ def _scope(df: DataFrame, identity: Identity) -> CallScope:
     """
     if identity.calls is not None:
         return CallScope(identity.calls, in_stream=False)
-    plan = _NUMBERS.sub("", door_of(df.sparkSession).analyzed_plan(df))
+    plan = _NUMBERS.sub("", client_of(df.sparkSession).analyzed_plan(df))
     fingerprint = hashlib.blake2s(plan.encode(), digest_size=4).hexdigest()
     return CallScope(f"{identity.signature}-{fingerprint}", in_stream=True)

@@ -14,7 +14,7 @@ from .failure_of import reported
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from .door.door import Door
+    from .client.client import DriverClient
 
 
 @answers_unknown
@@ -62,18 +62,18 @@ def read_state(
     is_session = isinstance(getattr(spark, "version", None), str)
     check(is_session, "spark", "a SparkSession", spark, "spark")
     path = checkpoint_path(checkpoint)
-    door = require_jvm(spark)
+    client = require_jvm(spark)
     check_name("state", state, "count", "the name of a state")
     check_batch_id(batch_id)
     place: dict[str, Any] = {"checkpoint": path, "operator": 0, "version": 0, "name": ""}
-    place["operator"] = _operator(_operators(door, place), path, operator)
-    version = _version(door.look_up("stored_versions", place), path, batch_id)
+    place["operator"] = _operator(_operators(client, place), path, operator)
+    version = _version(client.look_up("stored_versions", place), path, batch_id)
     place["version"] = version
-    names = door.look_up("stored_states", place)
+    names = client.look_up("stored_states", place)
     if state not in (TIMERS, *names):
         there = ", ".join(map(repr, names)) or "none"
         raise error("NO_STORED_STATE", state=shown(state), batch_id=version - 1, there=there)
-    return door.read_state({**place, "name": state})
+    return client.read_state({**place, "name": state})
 
 
 def checkpoint_path(checkpoint: str | PathLike[str]) -> str:
@@ -85,9 +85,9 @@ def check_batch_id(batch_id: int | None) -> None:
     check(is_number_or_none, "batch_id", "the number of a micro-batch", batch_id, "12")
 
 
-def _operators(door: Door, place: dict[str, Any]) -> list[dict[str, Any]]:
+def _operators(client: DriverClient, place: dict[str, Any]) -> list[dict[str, Any]]:
     with reported():
-        return door.look_up("stored_operators", place)
+        return client.look_up("stored_operators", place)
 
 
 def _operator(there: list[dict[str, Any]], path: str, wanted: object) -> int:

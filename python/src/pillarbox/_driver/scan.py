@@ -80,10 +80,10 @@ def scan(
         "ttl": None if life is None else life._to_spec(),
     }
     initial = initial_rows(initial_state, df.sparkSession, found, list(state))
-    door = require_jvm(df.sparkSession)
+    client = require_jvm(df.sparkSession)
     spec = keyed_spec(found, "scan", None, None, [], initial, scan=folds)
     with reported():
-        return door.process_keyed(df, None, spec, None if initial is None else initial.rows)
+        return client.process_keyed(df, None, spec, None if initial is None else initial.rows)
 
 
 def _states(state: object, columns: list[str], case_sensitive: bool) -> list[dict[str, str]]:

@@ -8,7 +8,7 @@ import zipfile
 from typing import TYPE_CHECKING
 
 from .._version import __version__
-from .door import door_of
+from .client import client_of
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable
@@ -21,7 +21,7 @@ def ship_package(spark: SparkSession) -> None:
 
     So driver and executors run the same version, and executors need no installation.
     """
-    door_of(spark).add_python_file(f"pillarbox-{__version__}.zip", _zipped)
+    client_of(spark).add_python_file(f"pillarbox-{__version__}.zip", _zipped)
 
 
 def _zipped() -> bytes:

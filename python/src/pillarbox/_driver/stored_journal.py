@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from ..options import Duration
-    from .door import Door
+    from .client import DriverClient
 
 FORMAT = "pillarbox-journal"
 
@@ -60,7 +60,7 @@ def read_journal(
     there are), or a column has two types, and :class:`EngineUnavailable` without the jar.
     """
     given = _given(spark, path, name, version)
-    _door(spark)
+    _client(spark)
     options = {key: value for key, value in given.items() if key != "path" and value is not None}
     with reported():
         df = spark.read.format(FORMAT).options(**options).load(given["path"])
@@ -114,9 +114,9 @@ def purge_journal(
             raise needs_other("where", where, "without name", advice)
     if (name, version, age, where) == (None, None, None, None):
         raise error("PURGE_OF_EVERYTHING", path=given["path"])
-    door = _door(spark)
+    client = _client(spark)
     with reported():
-        return door.purge_journal({**given, "older_than_ms": age, "where": where})
+        return client.purge_journal({**given, "older_than_ms": age, "where": where})
 
 
 def _given(spark: object, path: object, name: object, version: object) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def _given(spark: object, path: object, name: object, version: object) -> dict[s
     return {"path": text, "name": name, "version": version}
 
 
-def _door(spark: SparkSession) -> Door:
+def _client(spark: SparkSession) -> DriverClient:
     from .engine import require_jvm
 
     return require_jvm(spark)

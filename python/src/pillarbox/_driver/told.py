@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from pyspark.accumulators import Accumulator
 
-from .._async.told import Collected, Lines
+from .._metered.told import Collected, Lines
 
 _LOG = logging.getLogger("pillarbox")
 _MOST = 1000

@@ -85,10 +85,10 @@ class Parts:
 
     def _check(self, first: str, tag: str) -> None:
         """Check one input for itself, and against the first."""
-        from .door import door_of
+        from .client import client_of
 
         one, other = self._inputs[first], self._inputs[tag]
-        if not door_of(one.sparkSession).owns(other):
+        if not client_of(one.sparkSession).owns(other):
             raise error("OTHER_SESSION", option=f"inputs[{tag!r}]")
         check_type(other.schema, tag, "inputs")
         check_timestamp(self._times[tag], TIMES)

@@ -108,10 +108,10 @@ def _by_columns(df: Any, by: Sequence[str]) -> DataFrame:
 
 
 def _makes_calls(df: Any) -> bool:
-    from .door import door_of
+    from .client import client_of
 
-    door = door_of(df.sparkSession)
-    return door.jar() is not None and bool(door.usage(df, None))
+    client = client_of(df.sparkSession)
+    return client.jar() is not None and bool(client.usage(df, None))
 
 
 def _sums(df: Any, groups: list[str], field: StructField) -> Any:

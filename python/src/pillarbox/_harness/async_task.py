@@ -16,9 +16,7 @@ import pyarrow as pa
 from pyspark.sql import types as t
 
 from .._arrow.rows import RowReader
-from .._async.calls import CURRENT, CallSite
 from .._async.command import Command
-from .._async.limit_keys import LimitKeys
 from .._async.options import AsyncOptions
 from .._async.python_operator import AsyncOperator, Element
 from .._async.python_output import OutputBuilder
@@ -27,6 +25,8 @@ from .._base.failures import Failure, exit_error, kind_of, message_of
 from .._base.report import Reported, told_as
 from .._base.spark_versions import in_utc
 from .._keyed.output import RowsEncoder
+from .._metered.calls import CURRENT, CallSite
+from .._metered.limit_keys import LimitKeys
 from ..errors import EXITS, PillarboxError, WorkerFailed
 from .loop import HarnessLoop
 from .virtual_loop import VirtualLoop

@@ -11,11 +11,11 @@ from typing import Any
 from uuid import uuid4
 
 from .._async.attempts import Attempts
-from .._async.calls import Told
 from .._async.lanes import Lanes
 from .._async.options import AsyncOptions
 from .._async.runner import Outcomes
 from .._base.failures import Failure
+from .._metered.calls import Told
 from .row_attempts import RowAttempts
 from .row_call import RowCall
 

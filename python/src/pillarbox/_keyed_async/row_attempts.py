@@ -8,10 +8,10 @@ from typing import Any, Protocol
 from pyspark.sql.types import StructType
 
 from .._async.call_context import CallContext
-from .._async.calls import CallSite, Name
 from .._async.command import Command
 from .._async.runner import CallRunner, Outcomes
 from .._base.failures import Failure, final_failure
+from .._metered.calls import CallSite, Name
 from ..errors import ResultTypeMismatch
 from .context import Attempt
 from .options import KeyedCalls

@@ -6,9 +6,9 @@ from typing import Any
 
 from .._async.attempts import AttemptedCall
 from .._async.failed_attempts import TIMEOUT
-from .._async.limit_keys import Values
 from .._base.failures import Failure, Told, kind_of
 from .._base.report import Report
+from .._metered.limit_keys import Values
 from ..errors import CATALOGUE, error
 from ..retry import RetryAfter
 from .context import Attempt

@@ -42,9 +42,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from .._async.calls import Told
 from .._async.ticket_runner import Wait
 from .._base.failures import Failure, message_of
+from .._metered.calls import Told
 from ..errors import PillarboxError, error
 from . import accumulators
 

@@ -34,13 +34,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._async.call_places import SLICE_S
-from .._async.calls import RunningCall, added
 from .._async.estimators import estimate_failure, estimator
 from .._async.options import AsyncOptions
 from .._async.runner import Outcomes
 from .._base.failures import Failure
 from .._keyed_async.row_attempts import RowAttempts
 from .._keyed_async.row_call import RowCall
+from .._metered.calls import RunningCall, added
 from .frames import Reader, encode, packed, texts, u32
 from .outcomes import OutcomeFrames
 

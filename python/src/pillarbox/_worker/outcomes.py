@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from .._async.calls import RunningCall, Told
 from .._base.failures import Failure
+from .._metered.calls import RunningCall, Told
 from . import frames
 
 _MOST_FAILURES = 1024

@@ -15,7 +15,6 @@ from .._arrow.pieces import FrameSize
 from .._arrow.results import Encoded, ResultEncoder
 from .._arrow.rows import RowReader
 from .._async.call_places import CallPlaces
-from .._async.calls import CallSite
 from .._async.command import Command
 from .._async.event_loop import complete, stopped_loop
 from .._async.runner import CallRunner
@@ -24,6 +23,7 @@ from .._async.ticketed import Ticketed
 from .._async.watchdog import Watchdog
 from .._base.failures import final_failure
 from .._base.report import Reported, report_of
+from .._metered.calls import CallSite
 from ..errors import EXITS, PillarboxError, error
 from . import frames
 from .channel import Channel

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
-from .._async.calls import CURRENT, Call, CallSite, RunningCall
 from .._async.keywords import KeyedCallKeywords
 from .._base.checks import check_count, check_name
 from .._base.keywords import takes
@@ -31,6 +30,7 @@ from .._keyed.function import (
 )
 from .._keyed.methods import check_kind
 from .._keyed.surface import Timer
+from .._metered.calls import CURRENT, Call, CallSite, RunningCall
 from ..options import as_units
 from .async_harness import AsyncHarness
 from .service import FakeService

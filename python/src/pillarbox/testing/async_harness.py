@@ -19,7 +19,6 @@ from .._async.command import Command
 from .._async.function import AsyncFunction
 from .._async.given import check_kind, given_options
 from .._async.keywords import AsyncKeywords
-from .._async.limit_keys import LimitKeys
 from .._async.options import AsyncOptions, options_of_jvm, refuse_for_python
 from .._async.ticketed import Ticketed
 from .._base.functions import JvmFunction
@@ -28,6 +27,7 @@ from .._harness.async_task import AsyncPlan, run_task
 from .._harness.columns import columns_of
 from .._keyed.input_columns import check_binary, check_comparable
 from .._keyed.output import row_acceptor
+from .._metered.limit_keys import LimitKeys
 from ..errors import error
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from . import AsyncKeyedHarness, FakeService, KeyedHarness, call
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from .._async.calls import Call
+    from .._metered.calls import Call
 
 
 @pytest.fixture

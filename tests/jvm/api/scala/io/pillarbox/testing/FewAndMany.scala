@@ -1,6 +1,6 @@
 package io.pillarbox.testing
 
-import io.pillarbox.tags.Whole
+import io.pillarbox.tags.Nightly
 import org.scalactic.anyvals.PosInt
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -10,6 +10,6 @@ trait FewAndMany { this: AnyFunSuite =>
   /** Registers the test twice; `body` is told how many cases to make. */
   def random(name: String, few: PosInt, many: PosInt)(body: PosInt => Unit): Unit = {
     test(name)(body(few))
-    test(s"$name, ${many.value} times", Whole)(body(many))
+    test(s"$name, ${many.value} times", Nightly)(body(many))
   }
 }

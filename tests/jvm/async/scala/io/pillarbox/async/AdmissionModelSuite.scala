@@ -10,7 +10,7 @@ import io.pillarbox.async.AsyncHarness._
 import io.pillarbox.metered.budget._
 import io.pillarbox.metered.journal.{CallKey, CallTicket, TicketJournal}
 import io.pillarbox.metered.limit._
-import io.pillarbox.tags.Whole
+import io.pillarbox.tags.Nightly
 import org.scalatest.funsuite.AnyFunSuite
 
 /** All that a call may wait for, together: each ends, whatever it waits for, and nothing stays taken. */
@@ -43,7 +43,7 @@ class AdmissionModelSuite extends AnyFunSuite {
     assert(world.begun <= most)
   }
 
-  private def byDay(seed: Int) = Seq(Whole).filter(_ => seed > 30)
+  private def byDay(seed: Int) = Seq(Nightly).filter(_ => seed > 30)
 
   private def randomOptions(world: World, common: CallGate, rate: CallGate)(of: Options): Options = {
     val random = world.random

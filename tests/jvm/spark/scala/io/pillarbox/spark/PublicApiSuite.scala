@@ -69,7 +69,7 @@ private object PublicApiSuite {
   )
 
   private def filesOf(kind: String, end: String): Seq[Path] =
-    RoomsSuite.Modules.map(Paths.get("jvm", _).resolve(kind)).filter(Files.exists(_)).flatMap { folder =>
+    PackagesSuite.Modules.map(Paths.get("jvm", _).resolve(kind)).filter(Files.exists(_)).flatMap { folder =>
       val files = Files.walk(folder)
       try files.iterator.asScala.filter(_.toString.endsWith(end)).toList
       finally files.close()

@@ -20,7 +20,7 @@ import io.pillarbox.api.{
   TypeSerializer
 }
 import io.pillarbox.state.ScalaHandles._
-import io.pillarbox.tags.Whole
+import io.pillarbox.tags.Nightly
 import org.scalatest.funsuite.AnyFunSuite
 
 /** What every backend must do, TTL and persistence apart. */
@@ -474,7 +474,7 @@ abstract class KeyedStateContract extends AnyFunSuite with StateFixture {
     } finally backend.close()
   }
 
-  test("a value of 64 MiB is stored, committed and restored", Whole) {
+  test("a value of 64 MiB is stored, committed and restored", Nightly) {
     val big = new Array[Byte](64 << 20)
     new java.util.Random(3).nextBytes(big)
     val descriptor = TestState.value("big", Serializers.ofBytes)

@@ -6,7 +6,7 @@ import scala.collection.mutable
 import scala.util.Random
 
 import io.pillarbox.metered.limit._
-import io.pillarbox.tags.Whole
+import io.pillarbox.tags.Nightly
 import org.scalatest.funsuite.AnyFunSuite
 
 /** A limit in a unit over many processes, whose messages are lost, late and out of order, and which die. */
@@ -94,7 +94,7 @@ class UnitLeaseSuite extends AnyFunSuite {
   for (seed <- 1 to 40)
     test(
       s"random processes, messages and deaths: never more than the limit, seed $seed",
-      Seq(Whole).filter(_ => seed > 4): _*
+      Seq(Nightly).filter(_ => seed > 4): _*
     ) {
       val random = new Random(seed)
       val most = 200.0 + random.nextInt(3000)
@@ -136,7 +136,7 @@ class UnitLeaseSuite extends AnyFunSuite {
   for (count <- Seq(1, 3, 20); seed <- 1 to 3)
     test(
       s"$count processes with enough to do use 97 parts in 100, with what they return, seed $seed",
-      Seq(Whole).filter(_ => seed > 1): _*
+      Seq(Nightly).filter(_ => seed > 1): _*
     ) {
       val most = 1e6
       val world = new World(LeaseTerms(0, most = most, intervalNanos = Minute), seed, 0, 5)

@@ -6,7 +6,7 @@ import scala.collection.mutable
 import scala.util.Random
 
 import io.pillarbox.metered.limit._
-import io.pillarbox.tags.Whole
+import io.pillarbox.tags.Nightly
 import org.scalatest.Assertions
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.tags.Slow
@@ -82,7 +82,7 @@ class ValueLeaseSuite extends AnyFunSuite {
   for (seed <- 1 to 20)
     test(
       s"random values, processes, messages and deaths: no value has more than its limit, seed $seed",
-      Seq(Whole).filter(_ => seed > 3): _*
+      Seq(Nightly).filter(_ => seed > 3): _*
     ) {
       val random = new Random(seed)
       val terms = LeaseTerms(
@@ -160,7 +160,7 @@ class ManyValuesSuite extends AnyFunSuite {
 
   for {
     terms <- Seq(LeaseTerms(0, most = 60, intervalNanos = Minute), LeaseTerms(4))
-    (values, executors, tags) <- Seq((100, 4, Nil), (1000, 10, Seq(Whole)))
+    (values, executors, tags) <- Seq((100, 4, Nil), (1000, 10, Seq(Nightly)))
   }
     test(s"$values values in each of $executors processes: few messages, and all is used, $terms", tags: _*) {
       val world = new ValueWorld(terms, 7)

@@ -8,7 +8,7 @@ import scala.jdk.CollectionConverters._
 
 import io.pillarbox.spark.PythonBridge
 import io.pillarbox.spark.keyed.{Count, Event, KeyedFixture, Spec}
-import io.pillarbox.tags.Whole
+import io.pillarbox.tags.Nightly
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.{DataFrame, Row}
 import org.scalatest.funsuite.AnyFunSuite
@@ -52,7 +52,7 @@ class FaultsSuite extends AnyFunSuite with KeyedFixture {
     backend <- Seq("heap", "rocksdb")
     format <- Seq("1", "2")
   } {
-    def tags(isByDay: Boolean) = if (isByDay) Nil else Seq(Whole)
+    def tags(isByDay: Boolean) = if (isByDay) Nil else Seq(Nightly)
     val spec = Spec(backend = backend, timers = backend, orderBy = Seq("v"), options = Map("timer" -> "1500"))
     val settings = Seq(
       "spark.sql.streaming.stateStore.checkpointFormatVersion" -> format,
@@ -64,7 +64,7 @@ class FaultsSuite extends AnyFunSuite with KeyedFixture {
 
     test(
       s"$backend, format $format: attempts that fail at random are tried again and leave nothing behind",
-      Whole
+      Nightly
     ) {
       val random = new scala.util.Random(5)
       val failures = new AtomicInteger

@@ -7,7 +7,7 @@ import scala.util.Try
 import io.pillarbox.spark.SpecBuilder
 import io.pillarbox.spark.functions.Held
 import io.pillarbox.spark.keyed.{Count, Event, KeyedFixture, Spec}
-import io.pillarbox.tags.Whole
+import io.pillarbox.tags.Nightly
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.expressions.UserDefinedFunction
@@ -59,7 +59,7 @@ class FinishingTrackerSuite extends AnyFunSuite with KeyedFixture {
   } {
     // By day each is run once with either, in turn of the formats.
     val isEven = (format == "1") == (number % 2 == 0)
-    def tags(isByDay: Boolean) = if (isByDay) Nil else Seq(Whole)
+    def tags(isByDay: Boolean) = if (isByDay) Nil else Seq(Nightly)
 
     test(s"format $format: keyed functions, a foreachBatch that $what", tags(isEven): _*) {
       withFormat(format) { folder =>

@@ -8,7 +8,7 @@ import scala.jdk.CollectionConverters._
 import io.pillarbox.spark.SpecBuilder
 import io.pillarbox.spark.functions.Held
 import io.pillarbox.spark.keyed.{Event, KeyedFixture, Spec}
-import io.pillarbox.tags.Whole
+import io.pillarbox.tags.Nightly
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.{DataFrame, Row}
 import org.scalatest.concurrent.Eventually
@@ -41,7 +41,7 @@ class LateAttemptSuite extends AnyFunSuite with KeyedFixture with Eventually {
     replaces <- Seq(false, true)
   } test(
     s"$backend, format $format, rename replaces $replaces: it changes nothing of keyed state",
-    Seq(Whole).filterNot(_ => ByDay((backend, format, replaces))): _*
+    Seq(Nightly).filterNot(_ => ByDay((backend, format, replaces))): _*
   ) {
     withHeld(format) { folder =>
       HeldFileSystem.replaces = replaces
@@ -81,7 +81,7 @@ class LateAttemptSuite extends AnyFunSuite with KeyedFixture with Eventually {
     replaces <- Seq(false, true)
   } test(
     s"format $format, rename replaces $replaces: it changes nothing of carried calls",
-    Seq(Whole).filter(_ => (format == "1") == replaces): _*
+    Seq(Nightly).filter(_ => (format == "1") == replaces): _*
   ) {
     withHeld(format) { folder =>
       HeldFileSystem.replaces = replaces

@@ -1,6 +1,6 @@
 package io.pillarbox.spark.keyed
 
-import io.pillarbox.tags.Whole
+import io.pillarbox.tags.Nightly
 import org.apache.spark.sql.Row
 import org.scalatest.concurrent.Eventually
 import org.scalatest.funsuite.AnyFunSuite
@@ -40,7 +40,7 @@ class KeyedProcessSuite extends AnyFunSuite with KeyedFixture with Eventually {
   }
 
   kinds.foreach { case (backend, format) =>
-    val tags = if (Set("heap" -> "1", "rocksdb" -> "2")(backend -> format)) Nil else Seq(Whole)
+    val tags = if (Set("heap" -> "1", "rocksdb" -> "2")(backend -> format)) Nil else Seq(Nightly)
     def kept(body: => Unit): Unit = withSettings(IdsKey -> format, Provider, SnapshotsKey -> "2")(body)
     val spec = Spec(backend = backend, timers = backend, options = timed)
 
@@ -103,7 +103,7 @@ class KeyedProcessSuite extends AnyFunSuite with KeyedFixture with Eventually {
       })
     }
 
-    test(s"$backend, format $format: a long run goes on from snapshots", Whole) {
+    test(s"$backend, format $format: a long run goes on from snapshots", Nightly) {
       kept(withFolder { folder =>
         val stream = new Stream(folder)
         val result = process(stream.watermarked, spec)

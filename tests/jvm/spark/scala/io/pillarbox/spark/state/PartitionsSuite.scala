@@ -11,7 +11,7 @@ import io.pillarbox.spark.checkpoint._
 import io.pillarbox.spark.state.CheckpointPartition.{Heap, RocksDB, storageOf}
 import io.pillarbox.state.rocksdb.RocksDBKeyedStateBackend
 import io.pillarbox.state.{Namespace, StateRestoreException}
-import io.pillarbox.tags.Whole
+import io.pillarbox.tags.Nightly
 import org.apache.commons.io.FileUtils
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{Path => HadoopPath}
@@ -49,7 +49,7 @@ class PartitionsSuite extends AnyFunSuite with LocalSpark {
     seed <- 1 to 7
   } test(
     s"$name: keys, values and timers are the same over random changes and restarts, seed $seed",
-    Seq(Whole).filter(_ => seed > 1): _*
+    Seq(Nightly).filter(_ => seed > 1): _*
   ) {
     withOperator { operator =>
       val random = new Random(seed)

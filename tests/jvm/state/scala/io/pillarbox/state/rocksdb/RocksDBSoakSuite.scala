@@ -14,7 +14,7 @@ import io.pillarbox.api.{ScalaSerializers, Serializers, StateTtl}
 import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state._
 import io.pillarbox.state.rocksdb.store.RocksDBConfig
-import io.pillarbox.tags.{Soak, Whole}
+import io.pillarbox.tags.{Nightly, Soak}
 import io.pillarbox.testing.TestDisk
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.tags.Slow
@@ -56,7 +56,7 @@ class RocksDBSoakSuite extends AnyFunSuite {
     run(heap, "keys", count.toString) == s"$count keys found"
   )
 
-  test("400,000 keys changed in one commit fit a heap of 64 MiB", Whole) {
+  test("400,000 keys changed in one commit fit a heap of 64 MiB", Nightly) {
     keys(400000, "64m")
   }
 
@@ -64,7 +64,7 @@ class RocksDBSoakSuite extends AnyFunSuite {
     keys(10000000, "1g")
   }
 
-  test("a list and a map of a million entries of one key are written and read in a heap of 64 MiB", Whole) {
+  test("a list and a map of a million entries of one key are written and read in a heap of 64 MiB", Nightly) {
     assert(
       run("64m", "large", "1000000", "100") == "1000000 elements, 1000000 under TTL and 1000000 entries found"
     )
@@ -77,7 +77,7 @@ class RocksDBSoakSuite extends AnyFunSuite {
    */
   private def growth(backends: Int): Long = run("256m", "backends", backends.toString).toLong
 
-  test("hundreds of backends opened and closed leave no native memory behind", Whole) {
+  test("hundreds of backends opened and closed leave no native memory behind", Nightly) {
     if (Files.exists(SoakMain.Status)) assert(growth(500) < 48 * 1024) else cancel("no /proc on this system")
   }
 

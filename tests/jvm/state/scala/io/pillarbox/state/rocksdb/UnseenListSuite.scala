@@ -9,7 +9,7 @@ import io.pillarbox.state._
 import io.pillarbox.state.heap.HeapKeyedStateBackend
 import io.pillarbox.state.rocksdb.list.{ListAccess, ListChunk, ListChunkBuilder}
 import io.pillarbox.state.rocksdb.store.RocksDBConfig
-import io.pillarbox.tags.Whole
+import io.pillarbox.tags.Nightly
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.tags.Slow
 
@@ -32,7 +32,7 @@ class UnseenListSuite extends AnyFunSuite with RocksDBFixture {
   )
 
   for ((name, ttl) <- ttls; seed <- 1 to 5) {
-    val tags = if (seed == 1) Nil else Seq(Whole)
+    val tags = if (seed == 1) Nil else Seq(Nightly)
     test(s"what is added unseen is read, told, checkpointed and restored, $name ($seed)", tags: _*) {
       val run = new Run(new Random(seed.toLong), TestState.list("list", ScalaSerializers.long, ttl))
       // By day one seed and the steps that fill a cache some times.

@@ -4,7 +4,7 @@ import java.util.{ArrayDeque, Collection => JCollection}
 
 import io.pillarbox.async.queue.AsyncOutput
 import io.pillarbox.mailbox.InputStatus
-import io.pillarbox.spark.task.{OperatorInput, Projections, SourceInput, TaskLane, TaskLanes}
+import io.pillarbox.spark.task.{OperatorInput, OperatorMailbox, OperatorMailboxes, Projections, SourceInput}
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.JoinedRow
@@ -31,16 +31,16 @@ private[pillarbox] final class AsyncIOIterator(
 ) extends Iterator[InternalRow]
     with AsyncOutput[InternalRow, InternalRow] {
 
-  private val lane: TaskLane = rows match {
-    case chained: AsyncIOIterator => chained.lane
-    case _ => TaskLanes.newLane(context)
+  private val operatorMailbox: OperatorMailbox = rows match {
+    case chained: AsyncIOIterator => chained.operatorMailbox
+    case _ => OperatorMailboxes.newMailbox(context)
   }
-  private val priority = lane.nextPriority()
+  private val priority = operatorMailbox.nextPriority()
   private val input: OperatorInput = rows match {
     case chained: AsyncIOIterator => new ChainedInput(chained)
     case other =>
       reading.fold[OperatorInput](new OperatorInput.Waiting(other.map(_.copy())))(
-        new SourceInput(other, lane, priority, context, _)
+        new SourceInput(other, operatorMailbox, priority, context, _)
       )
   }
   private val readyInputs = new ArrayDeque[InternalRow]
@@ -48,7 +48,7 @@ private[pillarbox] final class AsyncIOIterator(
   private val joined = new JoinedRow
   private val projections = new Projections(task.lending(context))
   private val toUnsafe = projections.of(SparkAdapter.references(task.columns.output))
-  private var driver: OperatorDriver = _
+  private var driver: AsyncTaskLoop = _
   private var started = false
   private var ended = false
   private var progress: Runnable = () => ()
@@ -59,18 +59,18 @@ private[pillarbox] final class AsyncIOIterator(
   }
 
   private def pull(): Boolean = {
-    lane.enter()
+    operatorMailbox.enter()
     try {
       awaitRow()
       if (isFinished) {
         ended = true
-        lane.finish()
+        operatorMailbox.finish()
       }
-    } finally lane.leave()
+    } finally operatorMailbox.leave()
     !readyInputs.isEmpty
   }
 
-  /** Waits until there is a row; false if none follows. Inside the lane, which stays open. */
+  /** Waits until there is a row; false if none follows. Inside the operatorMailbox, which stays open. */
   private[async] def awaitRow(): Boolean = {
     if (!started) start()
     while (readyInputs.isEmpty && !isFinished) driver.step()
@@ -83,7 +83,7 @@ private[pillarbox] final class AsyncIOIterator(
     toUnsafe(joined(readyInputs.poll(), readyResults.poll()))
   }
 
-  /** Does what needs no wait, until there is a row, and returns where that has led. Inside the lane. */
+  /** Does what needs no wait, until there is a row, and returns where that has led. Inside the operatorMailbox. */
   private[async] def poll(): InputStatus = {
     if (!started) start()
     while (readyInputs.isEmpty && !isFinished && driver.stepWithoutWaiting()) {}
@@ -118,8 +118,8 @@ private[pillarbox] final class AsyncIOIterator(
   private def start(): Unit = {
     started = true
     if (input.awaitRow()) {
-      driver = new OperatorDriver(task, input, this, lane, priority, context, () => progress.run())
-      lane.closeAtEnd(driver)
+      driver = new AsyncTaskLoop(task, input, this, operatorMailbox, priority, context, () => progress.run())
+      operatorMailbox.closeAtEnd(driver)
       driver.open()
     }
   }

@@ -7,7 +7,7 @@ import io.pillarbox.spark.task.FailedCalls
 /**
  * Tells what was wrong with reports of use by functions of the JVM. Any thread.
  *
- * `python/src/pillarbox/_async/calls.py` tells the same of those in Python.
+ * `python/src/pillarbox/_metered/calls.py` tells the same of those in Python.
  */
 private[async] final class OddReports(spec: AsyncIOSpec, failed: FailedCalls) {
 

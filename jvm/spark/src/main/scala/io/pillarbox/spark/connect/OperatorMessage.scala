@@ -6,7 +6,7 @@ import org.sparkproject.connect.protobuf.{CodedInputStream, WireFormat}
 
 /**
  * The message of a Spark Connect client for an operator of this library: a protobuf message, as
- * `python/src/pillarbox/_driver/door/operator.proto` describes it, in an `Any`. All its fields are bytes, so
+ * `python/src/pillarbox/_driver/client/operator.proto` describes it, in an `Any`. All its fields are bytes, so
  * it is read by hand, and neither side needs generated code.
  */
 private[connect] final class OperatorMessage private (fields: Map[Int, Array[Byte]]) {

@@ -2,7 +2,14 @@ package io.pillarbox.spark.keyed
 
 import io.pillarbox.api.TimeDomain
 import io.pillarbox.spark.state.{PartitionState, StateSource}
-import io.pillarbox.spark.task.{LaneResource, OperatorInput, Projections, RunToEnd, SourceInput, TaskLanes}
+import io.pillarbox.spark.task.{
+  MailboxResource,
+  OperatorInput,
+  OperatorMailboxes,
+  Projections,
+  RunToEnd,
+  SourceInput
+}
 import io.pillarbox.state.StateException
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
@@ -30,13 +37,13 @@ private[pillarbox] final class KeyedIterator(
     query: Option[String] = None,
     reading: Option[SourceContext] = None
 ) extends Iterator[InternalRow] {
-  private val lane = TaskLanes.newLane(taskContext)
+  private val operatorMailbox = OperatorMailboxes.newMailbox(taskContext)
   private val ready = new ReadyRows(if (task.spec.late.isEmpty) null else new LateOutput(task))
   private val projections = new Projections(query)
   private lazy val toUnsafe = UnsafeProjection.create(task.spec.output)
   private val outputRows = task.metrics("numOutputRows")
   private var isOpen = false
-  private var driver: KeyedDriver = _
+  private var driver: KeyedTaskLoop = _
   @volatile private var started = false
   private var ended = false
   private var isEndEnsured = false
@@ -53,7 +60,7 @@ private[pillarbox] final class KeyedIterator(
   def takesLateRows: Boolean = driver.takesLateRows
 
   private def pull(): Boolean = {
-    lane.enter()
+    operatorMailbox.enter()
     try {
       puller = Thread.currentThread()
       if (!started) start()
@@ -62,7 +69,7 @@ private[pillarbox] final class KeyedIterator(
       // The end of the task may then come on another thread, in the middle of a row.
       if (!TaskThreads.isTaskThread) ready.settle()
     } catch misfit
-    finally lane.leave()
+    finally operatorMailbox.leave()
     !ready.isEmpty
   }
 
@@ -75,14 +82,14 @@ private[pillarbox] final class KeyedIterator(
   private def runToEnd(): Unit =
     if (puller eq Thread.currentThread()) while (hasNext) next()
     else if (!ended) {
-      lane.enter()
+      operatorMailbox.enter()
       try {
         if (!started) start()
         // The thread that pulled, if one did, may be taking a row at this moment.
         ready.dropNew()
         while (!ended) step()
       } catch misfit
-      finally lane.leave()
+      finally operatorMailbox.leave()
     }
 
   private val misfit: PartialFunction[Throwable, Nothing] = { case problem: StateException =>
@@ -104,16 +111,16 @@ private[pillarbox] final class KeyedIterator(
     started = true
     startNanos = System.nanoTime
     if (!task.isBatch || input.hasNext || initial.hasNext) {
-      lane.closeAtEnd(source)
+      operatorMailbox.closeAtEnd(source)
       val shown = KeyedMetrics.show(task.spec.name, task.metrics)
-      lane.closeAtEnd(new LaneResource { override def close(): Unit = shown.close() })
+      operatorMailbox.closeAtEnd(new MailboxResource { override def close(): Unit = shown.close() })
       val state = source.open()
       isOpen = true
-      lane.onHandOver(() => state.takeOver())
+      operatorMailbox.onHandOver(() => state.takeOver())
       if (isQuiet(state)) task.metrics.get(KeyedMetrics.QuietPartitions).foreach(_ += 1)
       else {
-        driver = new KeyedDriver(task, inputOf(), state, ready, lane, taskContext, projections)
-        lane.closeAtEnd(driver)
+        driver = new KeyedTaskLoop(task, inputOf(), state, ready, operatorMailbox, taskContext, projections)
+        operatorMailbox.closeAtEnd(driver)
         driver.open()
         driver.start(initial)
       }
@@ -122,7 +129,7 @@ private[pillarbox] final class KeyedIterator(
 
   private def inputOf(): OperatorInput =
     reading.fold[OperatorInput](new OperatorInput.Waiting(input))(
-      new SourceInput(input, lane, lane.nextPriority(), taskContext, _)
+      new SourceInput(input, operatorMailbox, operatorMailbox.nextPriority(), taskContext, _)
     )
 
   /** In real-time mode nobody knows. */
@@ -142,6 +149,6 @@ private[pillarbox] final class KeyedIterator(
       task.metrics.get("allUpdatesTimeMs").foreach(_ += (System.nanoTime - startNanos) / 1000000)
       source.commit()
     }
-    lane.finish()
+    operatorMailbox.finish()
   }
 }

@@ -4,7 +4,7 @@ import io.pillarbox.api.TimeDomain
 import io.pillarbox.mailbox.{ProcessingTimer, SystemProcessingTimeService}
 import io.pillarbox.operator.StreamOrder
 import io.pillarbox.spark.state.PartitionState
-import io.pillarbox.spark.task.{MailboxStep, OperatorInput, TaskLane}
+import io.pillarbox.spark.task.{MailboxStep, OperatorInput, OperatorMailbox}
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /**
@@ -22,9 +22,11 @@ private final class LiveRounds(
     state: PartitionState,
     order: StreamOrder[UnsafeRow, UnsafeRow],
     action: MailboxStep,
-    lane: TaskLane
+    operatorMailbox: OperatorMailbox
 ) {
-  private val time = new SystemProcessingTimeService(action.processor.mailboxExecutor(lane.nextPriority()))
+  private val time = new SystemProcessingTimeService(
+    action.processor.mailboxExecutor(operatorMailbox.nextPriority())
+  )
   private val nextTimer = new ProcessingTimer {
     override def onProcessingTime(timestampMs: Long): Unit = wake()
   }

@@ -104,7 +104,7 @@ private[pillarbox] final case class CarryOverExec(
 
   /** The slots that were asked for, else those of the checkpoint, else as many as tasks run at a time. */
   private def slotsOf(info: StatefulOperatorStateInfo): Int = options.slots.getOrElse(
-    CarryLedger
+    CarryRegistry
       .noteOf(info.queryRunId.toString, info.operatorId)
       .orElse(
         OperatorNote
@@ -116,11 +116,11 @@ private[pillarbox] final case class CarryOverExec(
 
   private def hadoopConf: Configuration = SparkAdapter.hadoopConf(session)
 
-  private def ledger: CarryLedger = {
+  private def ledger: CarryRegistry = {
     val info = getStateInfo
-    CarryLedger.of(info.queryRunId.toString, info.operatorId) {
+    CarryRegistry.of(info.queryRunId.toString, info.operatorId) {
       val notes = new StateFolder(OperatorNote.notesIn(folder), hadoopConf)
-      new CarryLedger(notes, session, info.checkpointLocation)
+      new CarryRegistry(notes, session, info.checkpointLocation)
     }
   }
 
@@ -224,7 +224,7 @@ private[pillarbox] final case class CarryOverExec(
     )
   }
 
-  private def task(drain: CarryLedger.Drain): CarryTaskSpec = CarryTaskSpec(
+  private def task(drain: CarryRegistry.Drain): CarryTaskSpec = CarryTaskSpec(
     calls,
     columns,
     options.maxLagMs,

@@ -1,6 +1,6 @@
 package io.pillarbox.spark.plan
 
-import io.pillarbox.spark.async.carry.CarryLedger
+import io.pillarbox.spark.async.carry.CarryRegistry
 import io.pillarbox.spark.async.{BudgetLedgers, CallBills, CallProgress, LeaseLedgers}
 import io.pillarbox.spark.task.FirstFailures
 import org.apache.spark.SparkContext
@@ -20,7 +20,7 @@ private[plan] object DriverEnd {
   def serve(context: SparkContext): Unit =
     DriverMessages.serve(
       context,
-      CarryLedger,
+      CarryRegistry,
       LeaseLedgers,
       BudgetLedgers,
       failures,

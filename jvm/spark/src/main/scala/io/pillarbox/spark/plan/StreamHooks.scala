@@ -2,7 +2,7 @@ package io.pillarbox.spark.plan
 
 import java.util.UUID
 
-import io.pillarbox.spark.async.carry.{CarriedCalls, CarryLedger}
+import io.pillarbox.spark.async.carry.{CarriedCalls, CarryRegistry}
 import io.pillarbox.spark.checkpoint._
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
@@ -32,7 +32,7 @@ private[plan] object StreamHooks extends QueryHooks {
 
   override def ended(run: UUID): Unit = {
     AskedPartitions.close(run)
-    CarryLedger.close(run.toString)
+    CarryRegistry.close(run.toString)
     OperatorLedger.close(run.toString)
   }
 

@@ -1,10 +1,10 @@
 package io.pillarbox.spark.state
 
-import io.pillarbox.spark.task.LaneResource
+import io.pillarbox.spark.task.MailboxResource
 import org.apache.spark.sql.types.StructType
 
-/** Opens and commits the state of a task. Inside the operator's lane. */
-private[pillarbox] trait StateSource extends LaneResource {
+/** Opens and commits the state of a task. Inside the operator's operatorMailbox. */
+private[pillarbox] trait StateSource extends MailboxResource {
 
   /** Returns the state as the last committed micro-batch has left it. */
   def open(): PartitionState

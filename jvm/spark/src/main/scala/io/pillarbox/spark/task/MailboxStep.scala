@@ -3,7 +3,7 @@ package io.pillarbox.spark.task
 import io.pillarbox.mailbox._
 
 /**
- * The default action of an operator, on the mailbox of a lane or of its own thread. Mailbox thread only.
+ * The default action of an operator, on the mailbox of an operator or of its own thread. Mailbox thread only.
  *
  * @param action one small piece of work
  */

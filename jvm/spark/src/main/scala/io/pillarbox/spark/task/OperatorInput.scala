@@ -3,7 +3,7 @@ package io.pillarbox.spark.task
 import io.pillarbox.mailbox.InputStatus
 import org.apache.spark.sql.catalyst.InternalRow
 
-/** The source of an operator's rows. Inside the operator's lane. */
+/** The source of an operator's rows. Inside the operator's mailbox. */
 private[pillarbox] trait OperatorInput {
 
   /** Waits until there is a row; false if none follows. */

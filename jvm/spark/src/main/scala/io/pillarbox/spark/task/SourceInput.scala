@@ -18,13 +18,13 @@ import org.slf4j.LoggerFactory
  */
 private[pillarbox] final class SourceInput(
     rows: Iterator[InternalRow],
-    lane: TaskLane,
+    operatorMailbox: OperatorMailbox,
     priority: Int,
     task: TaskContext,
     context: SourceContext
 ) extends OperatorInput
-    with LaneResource {
-  private val waiting = new MailboxProcessor(_.suspendDefaultAction(): Unit, lane.mailbox)
+    with MailboxResource {
+  private val waiting = new MailboxProcessor(_.suspendDefaultAction(): Unit, operatorMailbox.mailbox)
   private val name = s"pillarbox input of task ${task.taskAttemptId()}"
   private val source = new SourceThread[InternalRow](
     rows.map(_.copy()),
@@ -44,7 +44,7 @@ private[pillarbox] final class SourceInput(
     var polled = poll()
     while (polled == InputStatus.NothingAvailable) {
       TaskKills.check(task)
-      lane.step(waiting)
+      operatorMailbox.step(waiting)
       polled = poll()
     }
     polled == InputStatus.MoreAvailable
@@ -53,7 +53,7 @@ private[pillarbox] final class SourceInput(
   private def start(): Unit = {
     started = true
     context.readingStarts()
-    lane.closeAtEnd(this)
+    operatorMailbox.closeAtEnd(this)
     // A failed task calls its failure listeners first.
     task.addTaskFailureListener((_, _) => close())
     source.start()

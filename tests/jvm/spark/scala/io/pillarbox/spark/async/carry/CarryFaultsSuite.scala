@@ -10,7 +10,7 @@ import io.pillarbox.api.{AsyncFunction, ResultFuture}
 import io.pillarbox.spark.SpecBuilder
 import io.pillarbox.spark.checkpoint.FlakyFileSystem
 import io.pillarbox.spark.keyed.KeyedFixture
-import io.pillarbox.tags.Whole
+import io.pillarbox.tags.Nightly
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
 import org.apache.spark.sql.{DataFrame, Row}
 import org.scalatest.funsuite.AnyFunSuite
@@ -69,7 +69,7 @@ class CarryFaultsSuite extends AnyFunSuite with KeyedFixture {
 
     test(
       s"ordered $ordered, format $format: calls that fail at random are made again",
-      Whole
+      Nightly
     ) {
       Unsteady.failures.set(0)
       Unsteady.percent = 12
@@ -83,7 +83,7 @@ class CarryFaultsSuite extends AnyFunSuite with KeyedFixture {
 
     test(
       s"ordered $ordered, format $format: a file system that fails at random changes nothing in the result",
-      Whole
+      Nightly
     ) {
       withSettings(settings: _*)(withFolder { folder =>
         val before = FlakyFileSystem.failures.get

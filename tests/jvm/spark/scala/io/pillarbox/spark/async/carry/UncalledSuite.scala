@@ -100,7 +100,7 @@ class UncalledSuite extends AnyFunSuite with KeyedFixture with Eventually {
         SlotState.Empty.copy(runId = query.runId.toString)
       }
       // As the stage did that the other executor had its task of.
-      assert(CarryLedger.of(query.runId.toString, 0)(fail("the query has none")).begins(2))
+      assert(CarryRegistry.of(query.runId.toString, 0)(fail("the query has none")).begins(2))
       memory.addData(3L)
       eventually(assert(query.lastProgress.batchId == 1))
       eventually(assert(Held.closed.get == 1))

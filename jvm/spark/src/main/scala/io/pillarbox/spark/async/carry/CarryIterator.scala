@@ -206,7 +206,7 @@ private[carry] final class CarryIterator(
 
   /** Has nothing of this task: the slot outlives it. */
   private def driver: CarrySlot.Driver = {
-    val key = CarryLedger.keyOf(runId, partition.operator)
+    val key = CarryRegistry.keyOf(runId, partition.operator)
     val number = slotNumber
     new CarrySlot.Driver {
       override def wake(version: Long): Unit = DriverMessages.wake(key, version)

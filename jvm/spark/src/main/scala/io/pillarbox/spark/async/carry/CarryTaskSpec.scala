@@ -22,7 +22,7 @@ private[pillarbox] final case class CarryTaskSpec(
     eventTimes: Seq[Expression],
     lateWatermark: Long,
     since: Long,
-    drain: CarryLedger.Drain,
+    drain: CarryRegistry.Drain,
     commits: PartitionCommits[SlotReport],
     metrics: Map[String, SQLMetric]
 )

@@ -1,6 +1,0 @@
-package io.pillarbox.tags
-
-import org.scalatest.Tag
-
-/** Another case of something that `make test` has one case of: only `make test-all` runs it. */
-object Whole extends Tag("io.pillarbox.tags.Whole")
