@@ -135,41 +135,43 @@ class JvmCalls(OutcomeFrames):
 
     def _work(self) -> None:
         """Do as was told, for 10 ms in each turn of the loop, until a call fails the task."""
-        over = self._over
+        over, ends = self._over, time.monotonic() + SLICE_S
         self._is_busy = False
-        ends = time.monotonic() + SLICE_S
         while self._told and over is not None and not over.done():
-            if time.monotonic() >= ends:
-                self._is_busy = True
+            body, at = self._told[0], self._at
+            while at < len(body) and not self._is_busy and not over.done():
+                at = self._do(body, at, over)
+                self._is_busy = time.monotonic() >= ends
+            if at == len(body):
+                self._told.popleft()
+                at = 0
+            self._at = at
+            if self._is_busy:
                 self._later(self._work)
                 return
-            body = self._told[0]
-            self._at += self._do(body[self._at :], over)
-            if self._at == len(body):
-                self._told.popleft()
-                self._at = 0
 
-    def _do(self, body: memoryview, over: asyncio.Future[RowCall | None]) -> int:
-        """Do what ``body`` tells first. Return the size of that."""
-        what, call_id = _HEAD.unpack_from(body)
-        if what == _ALL_ENDED:
-            over.set_result(None)
-            return _HEAD.size
-        at = call_id - self._first
+    def _do(self, body: memoryview, at: int, over: asyncio.Future[RowCall | None]) -> int:
+        """Do what ``body`` tells at a place. Return the next one."""
+        what, call_id = _HEAD.unpack_from(body, at)
+        at += _HEAD.size
+        place = call_id - self._first
         if what == _BEGINS:
-            number, name = _BEGIN.unpack_from(body, _HEAD.size)
-            self._begin(self._calls[at], number, name.hex())
-            return _HEAD.size + _BEGIN.size
+            number, name = _BEGIN.unpack_from(body, at)
+            self._begin(self._calls[place], number, name.hex())
+            return at + _BEGIN.size
         if what == _GIVEN_UP:
-            (number,) = _GIVE_UP.unpack_from(body, _HEAD.size)
-            if at >= 0:  # else it crossed with the end of its FRAME
-                self._give_up(self._calls[at], number)
-            return _HEAD.size + _GIVE_UP.size
-        call = self._calls[at]
-        ends_task, size = self._fail(call, body[_HEAD.size :])
-        if ends_task:
-            over.set_result(call)
-        return _HEAD.size + size
+            (number,) = _GIVE_UP.unpack_from(body, at)
+            if place >= 0:  # else it crossed with the end of its FRAME
+                self._give_up(self._calls[place], number)
+            return at + _GIVE_UP.size
+        if what == _FAILED:
+            call = self._calls[place]
+            ends_task, size = self._fail(call, body[at:])
+            if ends_task:
+                over.set_result(call)
+            return at + size
+        over.set_result(None)
+        return at
 
     def _begin(self, call: RowCall, number: int, name: str) -> None:
         call.pauses += number <= call.attempt  # after a pause the number is the same
