@@ -136,6 +136,49 @@ def test_a_task_that_is_run_again_uses_the_same_ids(
     assert len(seen) == 20
 
 
+class OwnIds(pb.AsyncKeyedProcessFunction):
+    async def process(self, row: Any, ctx: Any) -> Any:
+        if row.id == 3 and pb.current_call().attempt == 1:
+            raise ConnectionError(pb.call_id())
+        return row.id, pb.call_id()
+
+
+def test_calls_of_a_keyed_function(spark: SparkSession) -> None:
+    def ids_of(df: DataFrame, **more: Any) -> dict[int, str]:
+        options = {"by": "k", "returns": "id bigint, call string", "order_by": "id", **more}
+        made = pb.process_keyed_async(df, OwnIds(), retry=pb.Retry(2, backoff="1ms"), **options)
+        found = dict(map(tuple, made.collect()))
+        assert len(set(found.values())) == len(found) == 20
+        assert found == dict(map(tuple, made.where("id >= 0").collect()))
+        return found
+
+    rows = spark.range(20).selectExpr("id % 3 AS k", "id")
+    some = rows.where("id > 5").union(rows.where("id <= 5"))
+    assert not set(ids_of(rows).values()) & set(ids_of(rows).values())
+    assert ids_of(rows, call_key="id", name="asked") == ids_of(some, call_key="ID", name="asked")
+    by_key = pb.process_keyed_async(
+        rows, OwnIds(), by="k", returns="call string", inputs="id", call_key="k", name="asked",
+        on_error="column", call_column="call_of",
+    )  # fmt: skip
+    seen = {
+        (row.k, row.call_of.call_id)
+        for row in by_key.selectExpr("call_of", "call", "0 k").collect()
+    }
+    assert len(seen) == 3
+
+
+def test_a_call_key_of_a_keyed_function_needs_a_name_and_a_column(spark: SparkSession) -> None:
+    def made(**options: Any) -> None:
+        pb.process_keyed_async(spark.range(3), OwnIds(), by="id", returns="call string", **options)
+
+    with pytest.raises(pb.InvalidOption, match="CALL_KEY_WITHOUT_NAME"):
+        made(call_key="id")
+    with pytest.raises(pb.PillarboxError, match="call_key"):
+        made(call_key="other", name="asked")
+    with pytest.raises(pb.InvalidOption, match="an answer goes with the state"):
+        made(journal="/tmp/answers", name="asked")
+
+
 class Query:
     """A query over files, a micro-batch each, that can be run again as another program would."""
 

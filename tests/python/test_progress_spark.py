@@ -68,6 +68,25 @@ def test_an_action_shows_its_calls_while_it_runs_and_their_sums_at_the_end(
     assert "look_up:" not in capsys.readouterr().err
 
 
+class Doubles(pb.AsyncKeyedProcessFunction):
+    async def process(self, row: Any, ctx: Any) -> Any:
+        if row.id == 8:
+            raise pb.NotRetryable("never")
+        return (2 * row.id,)
+
+
+def test_calls_of_a_keyed_function_are_shown_too(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    df = spark.range(20).transform(
+        pb.process_keyed_async, Doubles(), by="id", returns="x long", on_error="null", name="double"
+    )
+    with pb.progress(spark):
+        assert len(df.collect()) == 20
+    told = r"^double: 20 rows, 20 calls, 0 retries, 1 error in 0:\d\d$"
+    assert re.search(told, capsys.readouterr().err, re.MULTILINE)
+
+
 def sum_of(figures: list[dict[str, Any]], name: str) -> int:
     return sum(one[name] for one in figures)
 

@@ -840,6 +840,7 @@ def test_a_failure_that_ends_the_micro_batch_begins_no_call_that_waits():
         ({"limit": pb.Limit(concurrency=1, adaptive=True)}, "limit.adaptive"),
         ({"limit": pb.Limit(breaker=1)}, "limit.breaker"),
         ({"budget": pb.Budget(max_calls=1)}, "budget"),
+        ({"call_key": "k"}, "call_key"),
     ],
 )
 def test_a_harness_refuses_what_needs_the_jvm(options, option):

@@ -19,6 +19,7 @@ from pillarbox._base.spark_versions import in_utc
 from pillarbox._keyed.command import KeyedCommand
 from pillarbox._keyed.output import wire_schema
 from pillarbox._keyed_async.options import keyed_calls
+from worker.caller import Caller
 from worker.driver import InProcess, OwnProcess
 
 NONE = -(1 << 63)
@@ -70,13 +71,9 @@ class Keyed:
     """Mixed into a worker: starts a keyed function and sends it frames."""
 
     big: frozenset[str] = frozenset()  # states whose content is only given on demand
-    notes: list[tuple[int, str, str]]  # of failed calls: rows, kind, text
-    tallies: list[tuple[Any, ...]]  # counts of calls, and amounts by unit
-    latencies: list[int]  # of attempts, in microseconds
-    asked: list[tuple[Any, ...]]  # what calls have asked and told
-
-    def hear(self, what: str, call: int, *told: Any) -> None:
-        """Called with what a call asks or tells: answers it, or not."""
+    notes: list[tuple[str, str]]  # of calls: kind, text
+    make_caller: Any = Caller
+    caller: Caller | None = None  # decides on the calls of a function that makes some
 
     def start_keyed(
         self,
@@ -90,16 +87,13 @@ class Keyed:
         calls: dict[str, Any] | None = None,
         **spec: Any,
     ) -> Any:
-        self.notes, self.tallies, self.asked = [], [], []
-        self.latencies = []
+        self.notes = []
         self.key_schema = schema_of(by)
         self.input_schema = schema_of(inputs)
         self.returns_schema = schema_of(returns)
         sides = side_outputs or {}
         made = None if calls is None else keyed_calls("test", calls, self.returns_schema)
-        options = None if made is None else made.options
-        self.units = 0 if options is None else len(options.units)
-        asks = options is not None and bool(options.limit or options.budget)
+        self.caller = None if made is None else self.make_caller(self, made.options)
         command = KeyedCommand(
             function,
             form,
@@ -123,7 +117,6 @@ class Keyed:
             "event_time": True,
             "time_sorted": False,
             "blocked_loop_ms": 5000,
-            "asks": asks,
             "values": {},
         }
         self.init_frame({**defaults, "task": task, **spec}, command.dumps())
@@ -139,42 +132,60 @@ class Keyed:
 
     def receive(self) -> tuple[str, Any]:
         """The next frame that is an answer; what comes besides is kept."""
-        besides = {"N": self._note, "B": self._tally, "W": self._attempts}
+        besides = {
+            "N": self._note, "D": self._answered, "F": self._failed, "S": self._used,
+            "L": self._told, "M": self._amounts,
+        }  # fmt: skip
         while True:
             kind, body = super().receive()  # type: ignore[misc]
             if kind not in besides:
                 return kind, body
-            besides[kind](Body(body))
+            besides[kind](body)
 
-    def _note(self, note: Body) -> None:
-        rows, name, text = note.one("q"), note.blob().decode(), note.blob().decode()
+    def _note(self, data: bytes) -> None:
+        note = Body(data)
+        self.notes.append((note.blob().decode(), note.blob().decode()))
         note.done()
-        self.notes.append((rows, name, text))
 
-    def _tally(self, tally: Body) -> None:
-        counts, units = tally.take("5q"), tally.one("I")
-        used = {tally.blob().decode(): tally.one("d") for _ in range(units)}
-        self.tallies.append((*counts, used))
-        while tally.at < len(tally.data):
-            self.latencies.append(tally.one("q"))
+    def _tell(self, *told: Any) -> None:
+        assert self.caller is not None
+        self.caller.told.append(told)
+        self.caller.hear(*told)
 
-    def _attempts(self, body: Body) -> None:
-        used = f"{self.units}d"
-        layouts = {1: "I", 2: "Bq" + used, 3: "B" + used, 4: "idd", 5: "B"}
-        names = {1: "ask", 2: "ended", 3: "gave up", 4: "told", 5: "row ended"}
-        while body.at < len(body.data):
-            what, call = body.take("Bq")
-            told = names[what], call, *body.take(layouts[what])
-            self.asked.append(told)
-            self.hear(*told)
+    def _answered(self, data: bytes) -> None:
+        body = Body(data)
+        n = body.one("I")
+        for call, attempt in zip(body.take(f"{n}q"), body.take(f"{n}i"), strict=True):
+            self._tell("answered", call, attempt)
+        body.done()
 
-    def grant(self, *calls: int) -> None:
-        """Let calls begin."""
-        self.send(b"G", b"".join(struct.pack("<Bq", 1, call) for call in calls))
+    def _failed(self, failures: Any) -> None:
+        for call, attempt, failure in failures:
+            self._tell("failed", call, attempt, failure)
 
-    def refuse(self, call: int, kind: str, text: str, ends_task: bool = False) -> None:
-        answer = struct.pack("<Bq", 3 if ends_task else 2, call)
-        self.send(b"G", answer + _blob(kind.encode()) + _blob(text.encode()))
+    def _used(self, data: bytes) -> None:
+        body = Body(data)
+        units = [body.blob().decode() for _ in range(body.one("I"))]
+        for _ in range(body.one("I")):
+            call, attempt, unit, amount = body.take("qiid")
+            self._tell("used", call, attempt, units[unit], amount)
+        body.done()
+
+    def _told(self, data: bytes) -> None:
+        body = Body(data)
+        for _ in range(body.one("I")):
+            self._tell("told", *body.take("qiidd"))
+        body.done()
+
+    def _amounts(self, data: bytes) -> None:
+        body = Body(data)
+        assert self.caller is not None
+        for _ in range(body.one("I")):
+            if body.one("B"):
+                self.caller.amounts.append(tuple(body.blob().decode() for _ in range(3)))
+            else:
+                self.caller.amounts.append(body.one("d"))
+        body.done()
 
     def send_schemas(self) -> None:
         self.cell_schemas = [self._cell_schema(state) for state in self.states]
@@ -231,6 +242,8 @@ class Keyed:
             struct.pack(f"<{t}q", *(timer[2] for timer in timers)),
         ]
         self.send(b"K", b"".join(parts))
+        if self.caller is not None and events:
+            self.caller.begin_frame([event[1] for event in events])
         return self.frame_id
 
     def parse_update(self, data: bytes) -> dict[str, Any]:

@@ -75,19 +75,6 @@ def test_an_attempt_that_fails_leaves_nothing_in_held_keys_either(keyed):
     assert store.cells == {("n", "a"): ({"value": 3}, 0), ("n", "b"): ({"value": 2}, 0)}
 
 
-def test_calls_that_fail_are_told_by_kind_and_counted_at_the_end(keyed):
-    calls = {"retry": pb.Retry(2, backoff="1ms"), "on_error": "null"}
-    store = Store(keyed.start_keyed(Count(), calls=calls))
-    store.run([row("a", 13), row("b", 1)])
-    ((rows, kind, text),) = keyed.notes
-    assert (rows, kind) == (0, "ConnectionError")
-    assert text.startswith("process_keyed(test): the first ConnectionError came in attempt 1 of 2")
-    store.run([row("c", None), row("d", None)])
-    assert [note[:2] for note in keyed.notes[1:]] == [(0, "TypeError")]
-    assert keyed.end()
-    assert keyed.notes[2:] == [(2, "TypeError", "")]
-
-
 class Fails(pb.AsyncKeyedProcessFunction):
     async def process(self, row, ctx):
         raise LookupError(f"{ctx.key}")
@@ -142,7 +129,7 @@ def test_a_call_that_was_given_up_and_does_not_end_takes_the_worker_with_it(keye
                     await asyncio.sleep(0.01)
             return row.k, row.x
 
-    calls = {"timeout": "20ms", "on_error": "null"}
+    calls = {"timeout": pb.Timeout(attempt="20ms"), "on_error": "null"}
     store = Store(keyed.start_keyed(Stubborn(), calls=calls))
     assert store.run([row("a", 13), row("a", 1)]) == [("a", None), ("a", 1)]
     assert not keyed.end()

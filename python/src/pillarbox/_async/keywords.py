@@ -107,6 +107,9 @@ class KeyedCallKeywords(CallKeywords, total=False):
     """Those of ``process_keyed_async``."""
 
     call_column: Annotated[str | None, Keyword(check=partial(check_name, example="call"))]
+    call_key: Annotated[
+        str | Sequence[str] | None, Keyword(None, partial(some_columns, "call_key"))
+    ]
 
 
 class UdfKeywords(CallKeywords, total=False):
@@ -125,8 +128,5 @@ class AsyncKeywords(UdfKeywords, KeyedCallKeywords, total=False):
     explode: Annotated[bool, Keyword(False, check=check_flag)]
     ordered: Annotated[bool, Keyword(True, check=check_flag)]
     by: Annotated[str | Sequence[str] | None, Keyword(None, partial(some_columns, "by"))]
-    call_key: Annotated[
-        str | Sequence[str] | None, Keyword(None, partial(some_columns, "call_key"))
-    ]
     carry_over: Annotated[bool | CarryOver, Keyword(False, as_carry_over)]
     engine: Annotated[Engine, Keyword("auto", check=partial(check_choice, choices=Engine))]

@@ -61,8 +61,9 @@ _CALL_OPTIONS = " ".join(("capacity limit timeout retry on_error resource budget
 _NO_CALLS = _words({"Its function makes no calls; use pb.process_keyed_async.": _CALL_OPTIONS})
 _ASYNC_IO_ONLY = _words(
     {
-        "A keyed function has none; pb.async_io has this option.": (
-            "batch_size call_key share_calls journal ordered explode"
+        "A keyed function has none; pb.async_io has this option.": "batch_size ordered explode",
+        "There is none: an answer goes with the state that it has changed; pb.async_io has it.": (
+            "share_calls journal"
         ),
         "There is none: a key has one call at a time.": "per_key",
     }

@@ -92,6 +92,8 @@ def process_keyed_async(
         input has under the same name and type, the others null, "column" (or an
         :class:`ErrorColumn`) emits it with the column ``error`` as in :func:`async_io`, which is
         null in rows of the function.
+    call_key: the columns that name a call: rows that are equal in them have the same
+        :func:`call_id`, in every run. It needs ``name``.
     call_column: the name of a column that tells of the call of every row of the main output, as in
         :func:`async_io`; its attempts are those of ``process``. The call of an input row that gives
         no row is in :func:`usage` only.
@@ -102,6 +104,8 @@ def process_keyed_async(
     Raises as :func:`process_keyed`.
     """
     check_kind(function, AsyncKeyedProcessFunction)
+    if keywords.get("call_key") is not None and keywords.get("name") is None:
+        raise error("CALL_KEY_WITHOUT_NAME", function=_name_of(function))
     initial = keywords.get("initial_state")
     if isinstance(initial, Mapping) and TIMERS in initial:
         raise timers_refused(_name_of(function))
@@ -142,12 +146,14 @@ class _Asked:
 
 
 def _plan(df: DataFrame, asked: _Asked, by: object, given: Mapping[str, object]) -> DataFrame:
+    from .._arrow.schema import is_case_sensitive
     from .._keyed.command import KeyedCommand
     from .._keyed.output import wire_schema
     from .engine import require_jvm
     from .identity import identify_calls
     from .initial import initial_state as initial_rows
     from .keyed_input import check_input, parse_outputs
+    from .keys import key_columns
     from .specs import calls_spec, keyed_spec
 
     function, form = asked.function, asked.form
@@ -160,6 +166,9 @@ def _plan(df: DataFrame, asked: _Asked, by: object, given: Mapping[str, object])
     command = calls = None
     if asked.makes_calls:
         calls = keyed_calls(options.name, given, columns)
+        key = calls.options.call_key
+        if key is not None:
+            key_columns(df.schema, key, is_case_sensitive(df.sparkSession), "call_key")
         if found.streaming:
             warn_without_timeout("process_keyed_async", options.name, calls.options.timeout)
         columns, tags = parse_outputs(calls.output, found, df.sparkSession)

@@ -105,6 +105,7 @@ def calls_spec(calls: KeyedCalls, identity: Identity) -> dict[str, Any]:
         "returns": calls.returns.json(),
         "signature": identity.signature,
         "operator_id": identity.operator,
+        "call_scope": identity.calls,
     }
 
 

@@ -24,8 +24,8 @@ from .._keyed.runtime import KeyedRuntime
 from .._keyed.surface import Timer
 from .._keyed.tagged import union_time
 from .._keyed.timers import epoch_ms
+from .._keyed_async.key_queues import KeyQueues
 from .._keyed_async.options import KeyedCalls, keyed_calls
-from .._keyed_async.permits import TaskPermits
 from .._keyed_async.runtime import AsyncKeyedRuntime
 from ..errors import ResultTypeMismatch, error, shown
 from . import snapshot as snapshots
@@ -118,11 +118,9 @@ class Harness:
             if option != "limit.unit":
                 raise error("HARNESS_NEEDS_SPARK", option=option)
         runtime = AsyncKeyedRuntime(function, name, calls, *schemas, **options)
-        if calls.options.limit:
-            runtime.permits = TaskPermits(calls.options.limit)
         self._loop = HarnessLoop(VirtualLoop())
         opened = self._loop.open(calls.options.resource)
-        runtime.begin_task(self._loop.run, *opened)
+        runtime.begin_task(self._loop.run, *opened, KeyQueues)
         return runtime
 
     @classmethod

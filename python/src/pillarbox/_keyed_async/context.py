@@ -13,10 +13,10 @@ from .._keyed.surface import AsyncContext
 
 
 class Attempt:
-    """One attempt of one row, from its beginning until its writes are kept or undone.
+    """One attempt of one row, which may read and write while it ``is_open``.
 
     A key has one attempt at a time, so it writes into the key's own cells, and undoes this by marks
-    of their earlier contents.
+    of their earlier contents, until the key's next attempt begins.
     """
 
     __slots__ = (
@@ -53,11 +53,6 @@ class Attempt:
     def enter(self) -> None:
         """Make this the attempt of the current coroutine and of the tasks that it starts."""
         _CURRENT.set(self)
-
-    def keep(self) -> None:
-        """End an attempt that has succeeded; it can write nothing more."""
-        self.is_open = False
-        self.context.side_rows.extend(self.side_rows)
 
     def take_back(self) -> None:
         """End the attempt and undo its writes; it can write nothing more."""

@@ -8,6 +8,7 @@ from .._async.attempts import AttemptedCall
 from .._async.failed_attempts import TIMEOUT
 from .._base.failures import Failure, Told, kind_of
 from .._base.report import Report
+from .._metered.limit_keys import Values
 from ..errors import CATALOGUE, error
 from ..retry import RetryAfter
 from .context import Attempt
@@ -16,14 +17,12 @@ from .context import Attempt
 class RowCall(AttemptedCall):
     """The call of a row, the one at ``index`` of those that came with it.
 
-    ``problem`` is the function's last exception. ``asks`` while an attempt waits for its permit or
-    has it, and then ``has_begun`` if it has. ``used`` is what it has reported, by unit; ``amounts``
-    is what functions have estimated for limits. With ``ends_task`` the call's failure is that of
-    its task.
+    ``current`` is its attempt under way, or the one whose answer it has. ``problem`` is the
+    function's last exception.
     """
 
-    __slots__ = ("amounts", "asks", "current", "ends_task", "has_begun", "index", "is_late",
-                 "key_index", "problem", "timestamp", "used", "watermark")  # fmt: skip
+    __slots__ = ("current", "index", "is_late", "key_index", "outside", "problem", "timestamp",
+                 "values", "watermark")  # fmt: skip
 
     def __init__(
         self,
@@ -42,9 +41,8 @@ class RowCall(AttemptedCall):
         self.is_late = is_late
         self.current: Attempt | None = None
         self.problem: BaseException | None = None
-        self.asks = self.has_begun = self.ends_task = False
-        self.used: dict[str, float] | None = None
-        self.amounts: list[float] | None = None
+        self.values: Values = ()  # no limit has a key
+        self.outside = False
 
     def given(self) -> object:
         return None  # its scope is of this run of the task alone

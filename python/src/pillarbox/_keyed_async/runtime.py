@@ -11,20 +11,20 @@ from pyspark.sql.types import StructField, StructType
 from .._arrow.fields import Place
 from .._arrow.row_class import row_class
 from .._async.call_context import CallContext
-from .._async.failed_calls import FailedCalls
+from .._async.options import AsyncOptions
+from .._async.runner import Outcomes
 from .._keyed.context import ROW
 from .._keyed.methods import timers_refused
 from .._keyed.output import row_acceptor
 from .._keyed.runtime import Accept, KeyedRuntime, rows_of
 from ..errors import PillarboxError
 from .context import AsyncKeyedContext, Attempt
-from .key_queues import KeyQueues
 from .options import KeyedCalls
-from .permits import Permits
+from .row_attempts import Calls, RowAttempts
 from .row_call import RowCall
-from .tally import Tally
 
 RunOnLoop = Callable[[Coroutine[Any, Any, Any]], Any]
+MakeCalls = Callable[[AsyncOptions, Callable[[Outcomes], RowAttempts]], Calls]
 
 
 class AsyncKeyedRuntime(KeyedRuntime):
@@ -33,13 +33,9 @@ class AsyncKeyedRuntime(KeyedRuntime):
     ``run_rows`` and ``run_events`` return when all calls are done. ``rows`` has the results in the
     order of the input. They are checked as each call ends, and are tuples of ``calls.output``.
     The row of a failed call has what ``returns`` shares with the function's input and the key.
-    ``failed_calls``, ``permits`` and ``tell_tally`` are those of the task, and set before its rows.
     """
 
     context: AsyncKeyedContext
-    failed_calls: FailedCalls | None = None
-    permits: Permits | None = None
-    tell_tally: Callable[[Tally], None] | None = None
 
     def __init__(
         self,
@@ -62,7 +58,7 @@ class AsyncKeyedRuntime(KeyedRuntime):
         known = [*input_schema.fields, *key_schema.fields]
         self._shared = [_place(field, known) for field in calls.returns.fields]
         self._has_one_key = len(key_schema.fields) == 1
-        self._queues: KeyQueues | None = None
+        self._made: Calls | None = None
         self._failed: RowCall | None = None
 
     def _context(self, name: str, tags: dict[str, Accept]) -> AsyncKeyedContext:
@@ -75,18 +71,25 @@ class AsyncKeyedRuntime(KeyedRuntime):
         return timers_refused(self.context._name)
 
     def begin_task(
-        self, run_on_loop: RunOnLoop, resource: Any, call_context: CallContext | None
+        self,
+        run_on_loop: RunOnLoop,
+        resource: Any,
+        call_context: CallContext | None,
+        make_calls: MakeCalls,
     ) -> None:
-        """Run the next calls by ``run_on_loop``, with the open ``resource``."""
+        """Run the next calls by ``run_on_loop``, with the open ``resource``.
+
+        ``make_calls`` makes what decides on their attempts, on the loop.
+        """
         self._run_on_loop = run_on_loop
         self._call_context = call_context
-        self._queues = None
+        self._make_calls, self._made = make_calls, None
         self.context.resource = resource
 
     def end_task(self) -> bool:
         """Wait up to 2 s for calls that were given up. Return True if all have ended."""
-        queues, self._queues = self._queues, None
-        return queues is None or bool(self._run_on_loop(queues.drain()))
+        made, self._made = self._made, None
+        return made is None or bool(self._run_on_loop(made.drain()))
 
     def begin(self, keys: Any) -> None:
         super().begin(keys)
@@ -144,25 +147,28 @@ class AsyncKeyedRuntime(KeyedRuntime):
             self._blame(failed, first)
             raise failed.raised()
         for call in calls:
+            if call.current is not None:
+                self.context.side_rows.extend(call.current.side_rows)
             rows = call.answer if call.failure is None else (self._row_without(call),)
             self.rows.extend(self._with_call(call, rows) if self._has_call else rows)
             self.ends.append(len(self.rows))
 
     async def _process(self, calls: list[RowCall]) -> RowCall | None:
         self.context.begin_calls()
-        if self._queues is None:
-            self._queues = KeyQueues(
-                self._calls,
-                self._input_schema,
-                self._call_context,
-                function=self._call,
-                attempt=self._attempt,
-                accept=self._accepted,
-                permits=self.permits,
-                tell=self.tell_tally,
-            )
-            self._queues.failed_calls = self.failed_calls
-        return await self._queues.run(calls)
+        if self._made is None:
+            self._made = self._make_calls(self._calls.options, self._attempts)
+        return await self._made.run(calls)
+
+    def _attempts(self, outcomes: Outcomes) -> RowAttempts:
+        return RowAttempts(
+            self._calls,
+            self._input_schema,
+            self._call_context,
+            outcomes,
+            function=self._call,
+            attempt=self._attempt,
+            accept=self._accepted,
+        )
 
     def _attempt(self, call: RowCall) -> Attempt:
         states = self.registry.states.values()
@@ -193,7 +199,6 @@ class AsyncKeyedRuntime(KeyedRuntime):
 
     def _with_call(self, call: RowCall, rows: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Return the rows with the column that tells of the call, which the first of them has."""
-        assert self._queues is not None
         told = [call.call_values(n == 0) for n in range(len(rows))]
         values = [{**one, "usage": dict(one["usage"])} for one in told]
         return [(*row, value) for row, value in zip(rows, values, strict=True)]
@@ -206,7 +211,6 @@ class AsyncKeyedRuntime(KeyedRuntime):
         row = tuple(None if at is None else known[at] for at in self._shared)
         if not self._has_error:
             return row if self._has_call else self._plain(row)
-        assert self._queues is not None
         return (*row, call.error_values(call.failure))
 
     def _blame(self, call: RowCall, first: int) -> None:

@@ -224,8 +224,7 @@ def call_id() -> str:
     place in it and the values that the function is given: a task or a micro-batch that Spark runs
     again uses the same ids for the same rows in the same places, and a row that moved is a new
     call. Either way it has 32 hexadecimal digits. Rows that share a call (``share_calls``) have
-    the id of the first of them. In :func:`process_keyed_async` the id differs when Spark runs the
-    task again.
+    the id of the first of them.
 
     Works in the call's coroutine or thread, and in those that it starts. Raises
     :class:`NoCurrentCall` outside a call, and in the batch form.

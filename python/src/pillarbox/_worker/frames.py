@@ -23,7 +23,7 @@ are in ``keyed_frames``. ::
                                i32 unit, f64 amount
     L TOLD     Python -> JVM   what a service says of limits: u32 n, then of each: i64 id,
                                i32 attempt, i32 unit, f64 remaining, f64 seconds until the reset
-    N NOTE     Python -> JVM   i64 rows that failed so, or 0, texts kind, text
+    N NOTE     Python -> JVM   what was wrong with a report of a call: texts kind, text
     E END      both ways       Python -> JVM: u8 1 if the worker may be used again, updates of
                                accumulators, text of the error if they can't be sent
     T FATAL    Python -> JVM   text: the JSON of a ``Report``
@@ -274,9 +274,9 @@ def encode_told(told: Sequence[tuple[int, int, Told]]) -> bytes:
     return encode(TOLD, u32(len(told)), *parts)
 
 
-def encode_note(kind: str, rows: int, text: str) -> bytes:
-    """Encode NOTE: the text of the first of a kind if ``rows`` is 0, or rows that failed."""
-    return encode(NOTE, struct.pack("<q", rows), texts(kind, text))
+def encode_note(kind: str, text: str) -> bytes:
+    """Encode NOTE: what was wrong with a report of a call."""
+    return encode(NOTE, texts(kind, text))
 
 
 def encode_end(clean: bool) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 
 from . import frames, keyed_frames
 from .channel import Channel
-from .keyed_permits import ANSWERS, JvmPermits
+from .keyed_calls import ATTEMPTS, JvmCalls
 
 _NO_LIMIT_S = 10**6
 
@@ -23,10 +23,6 @@ class FrameChannel:
 
     def send(self, frame: bytes) -> None:
         self._channel.send_now(frame, _NO_LIMIT_S)
-
-    def send_soon(self, frame: bytes) -> None:
-        """Send without waiting, before what is sent later."""
-        self._channel.send(frame)
 
     def next(self) -> tuple[int, memoryview]:
         """Return the next frame that is no part. Raises ``EOFError`` if the JVM went away."""
@@ -62,16 +58,16 @@ class FrameChannel:
             self._kept.append((kind, body))
 
 
-class AskingChannel(FrameChannel):
-    """A ``FrameChannel`` that is read by the loop too, while it runs, for ANSWERS.
+class CallsChannel(FrameChannel):
+    """A ``FrameChannel`` that is read by the loop too, while it runs, for ATTEMPTS.
 
-    Those that come while the thread waits for another frame are taken in the loop's next turn, so
-    that no call begins inside of what a function does without an ``await``.
+    What they tell while the thread waits for another frame is done in the loop's next turn, so that
+    no call begins inside of what a function does without an ``await``.
     """
 
-    def __init__(self, infile: Any, channel: Channel, permits: JvmPermits) -> None:
+    def __init__(self, infile: Any, channel: Channel, calls: JvmCalls) -> None:
         super().__init__(infile, channel)
-        self._permits = permits
+        self._calls = calls
         self._buffer = frames.FrameBuffer()
         self._come: deque[tuple[int, memoryview]] = deque()
         channel.on_readable(self._on_readable)
@@ -80,16 +76,17 @@ class AskingChannel(FrameChannel):
         try:
             if not self._receive():
                 self._channel.stop_reading()
-                self._permits.lost(EOFError("the JVM closed the connection"))
+                self._calls.exited(EOFError("the JVM closed the connection"))
+            self._calls.work()
         except BaseException as problem:
-            self._permits.lost(problem)
+            self._calls.exited(problem)
 
     def _receive(self) -> bool:
-        """Take what has come, ANSWERS at once. Return False if the JVM has gone."""
+        """Take what has come. Return False if the JVM has gone."""
         data = self._channel.receive()
         for kind, body in self._buffer.feed(data) if data else ():
-            if kind == ANSWERS:
-                self._channel.loop.call_soon(self._permits.answer, body)
+            if kind == ATTEMPTS:
+                self._calls.take(body)
             else:
                 self._come.append((kind, body))
         return data != b""
@@ -99,6 +96,7 @@ class AskingChannel(FrameChannel):
             self._channel.wait_readable()
             if not self._receive():
                 raise EOFError
+            self._channel.loop.call_soon(self._calls.work)
         return self._come.popleft()
 
     def stop(self) -> None:

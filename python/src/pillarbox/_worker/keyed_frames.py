@@ -46,11 +46,8 @@ command's if the function gets late rows: a boolean, true for those. ::
                                u32 t changes of timers, t x u32 key index, t x u8 kind,
                                t x u8 op: 0 register, 1 delete (also: it fired), t x i64 time
                                u32 how many event-time timers fired, u32 processing-time timers
-    N NOTE     Python -> JVM   of calls that failed, or reported what can't be counted, and don't
-                               fail the task, before UPDATE or END:
-                               i64 rows, text kind, text: the first failure of the kind if rows = 0
 
-Beside these a function that makes calls has the frames of ``keyed_permits``.
+Beside these a function that makes calls has the frames of ``keyed_calls``.
 
 Cells of a state in FRAME, of its new keys, here counted from 0:
 

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from .._arrow.fields import Place
 from .._arrow.pieces import FrameSize
-from .._async.failed_calls import FailedCalls, Tell
 from .._base.failures import message_of
 from .._keyed.command import KeyedCommand
 from .._keyed.declare import COLUMN_KINDS
 from .._keyed.output import row_acceptor
 from .._keyed.runtime import KeyedRuntime
-from .._keyed_async.runtime import AsyncKeyedRuntime, RunOnLoop
+from .._keyed_async.runtime import AsyncKeyedRuntime, MakeCalls, RunOnLoop
 from ..errors import EXITS, error
 from .frames import Init
 from .gc_tuning import collect_less_often
@@ -22,12 +21,8 @@ from .keyed_frames import encode_ready
 from .keyed_rows import Query, RowRunner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pyarrow as pa
 
-    from .._keyed_async.permits import Permits
-    from .._keyed_async.tally import Tally
     from .keyed_arrow import ArrowRunner
 
 # A frame makes some 150,000 objects and drops them all. With Python's own threshold the garbage
@@ -83,30 +78,12 @@ class OpenedFunction:
             return ArrowRunner(self.runtime, self.command, schemas, result, size)
         return RowRunner(self.runtime, self.command, schemas, result, size)
 
-    def begin_task(self, run_on_loop: RunOnLoop, resource: Any, call_context: Any) -> None:
+    def begin_task(
+        self, run_on_loop: RunOnLoop, resource: Any, call_context: Any, make_calls: MakeCalls
+    ) -> None:
         """Run the calls of an asynchronous function by ``run_on_loop`` until the task ends."""
         if isinstance(self.runtime, AsyncKeyedRuntime):
-            self.runtime.begin_task(run_on_loop, resource, call_context)
-
-    def failed_calls(self, tell: Tell) -> FailedCalls | None:
-        """Let ``tell`` know of failed calls of an asynchronous function until the task ends."""
-        calls = self.command.calls
-        if calls is None or not isinstance(self.runtime, AsyncKeyedRuntime):
-            return None
-        attempts = calls.options.retry.max_attempts if calls.options.retry else 1
-        operator = f"process_keyed({self.runtime.context._name})"
-        self.runtime.failed_calls = FailedCalls(operator, attempts, tell)
-        return self.runtime.failed_calls
-
-    def tell_tally(self, tell: Callable[[Tally], None]) -> None:
-        """Let ``tell`` know what calls of an asynchronous function cost until the task ends."""
-        if isinstance(self.runtime, AsyncKeyedRuntime):
-            self.runtime.tell_tally = tell
-
-    def ask(self, permits: Permits | None) -> None:
-        """Let calls of an asynchronous function ask ``permits`` until the task ends."""
-        if isinstance(self.runtime, AsyncKeyedRuntime):
-            self.runtime.permits = permits
+            self.runtime.begin_task(run_on_loop, resource, call_context, make_calls)
 
     def end_task(self) -> bool:
         """End the task. Return True if none of its calls still runs."""

@@ -11,11 +11,13 @@ from ..errors import EXITS, PillarboxError, error
 from . import frames, keyed_frames
 from .channel import Channel
 from .frames import Init
-from .keyed_channel import AskingChannel, FrameChannel
+from .keyed_calls import JvmCalls
+from .keyed_channel import CallsChannel, FrameChannel
 from .keyed_frames import KeyedFrame, KeyedUpdate
 from .keyed_functions import OpenedFunction
-from .keyed_permits import JvmPermits, encode_tally
 from .session import send_fatal
+
+OpenFunction = Callable[[JvmCalls], OpenedFunction]
 
 
 class KeyedSession:
@@ -33,8 +35,6 @@ class KeyedSession:
 
         Raises ``EOFError`` if the JVM went away.
         """
-        failed_calls = self._opened.failed_calls(self._note)
-        self._opened.tell_tally(lambda tally: self._channel.send_soon(encode_tally(tally)))
         self._channel.send(self._opened.ready)
         while True:
             kind, body = self._channel.next()
@@ -47,15 +47,10 @@ class KeyedSession:
             elif kind == frames.END:
                 self._channel.stop()
                 clean = self._opened.end_task()
-                if failed_calls is not None:
-                    failed_calls.publish()
                 self._channel.send(frames.encode_end(clean))
                 return clean
             else:
                 raise error("PROTOCOL_ERROR", reason=f"a frame of the unexpected type {kind}")
-
-    def _note(self, kind: str, rows: int, text: str) -> None:
-        self._channel.send(frames.encode_note(kind, rows, text))
 
     def _before_schemas(self, frame: KeyedFrame) -> KeyedUpdate:
         raise error("PROTOCOL_ERROR", reason="FRAME came before SCHEMAS")
@@ -75,23 +70,17 @@ class KeyedSession:
         return keyed_frames.Answer([*self._channel.parts().of(1 + state), last], next_place)
 
 
-def serve(infile: Any, channel: Channel, init: Init, open_function: Any) -> bool:
+def serve(infile: Any, channel: Channel, init: Init, open_function: OpenFunction) -> bool:
     """Open the function unless it is open, and serve the task.
 
     Raises ``EOFError`` if the JVM went away, and ``Reported`` for an error that the JVM was told.
     """
+    calls = JvmCalls(channel.loop, channel.send)
     try:
-        opened: OpenedFunction = open_function()
-        return KeyedSession(_frames_for(infile, channel, init, opened), init, opened).run()
+        opened = open_function(calls)
+        reading = FrameChannel(infile, channel)
+        if opened.command.calls is not None:
+            reading = CallsChannel(infile, channel, calls)
+        return KeyedSession(reading, init, opened).run()
     except (*EXITS, PillarboxError) as problem:
         raise send_fatal(channel, problem) from problem
-
-
-def _frames_for(infile: Any, channel: Channel, init: Init, opened: OpenedFunction) -> FrameChannel:
-    calls = opened.command.calls
-    if calls is None or not init.spec["asks"]:
-        opened.ask(None)
-        return FrameChannel(infile, channel)
-    permits = JvmPermits(channel.loop, calls.options.units, channel.send)
-    opened.ask(permits)
-    return AskingChannel(infile, channel, permits)

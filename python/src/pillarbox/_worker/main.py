@@ -27,6 +27,7 @@ from . import accumulators, stderr
 from .channel import Channel
 from .frames import Init, read_init
 from .gc_tuning import collect_less_often, freeze_imports
+from .keyed_calls import JvmCalls
 from .keyed_functions import OpenedFunction
 from .lru_cache import FunctionKey
 from .process import WorkerProcess, current
@@ -103,7 +104,7 @@ def _serve_keyed(infile: BinaryIO, process: WorkerProcess, channel: Channel, ini
 
     key = FunctionKey.of(init.command)
 
-    def open_function() -> OpenedFunction:
+    def open_function(made: JvmCalls) -> OpenedFunction:
         opened = process.function(key, init)
         calls = opened.command.calls
         if calls is not None:
@@ -112,7 +113,7 @@ def _serve_keyed(infile: BinaryIO, process: WorkerProcess, channel: Channel, ini
             if calls.options.resource is not None:
                 opening = process.resource(key, len(init.command), calls.options.resource)
                 resource = run(opening)
-            opened.begin_task(run, *resource)
+            opened.begin_task(run, *resource, made.make)
         if process.needs_room():
             process.loop.run_until_complete(process.make_room())
         return opened

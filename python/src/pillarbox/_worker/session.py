@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from array import array
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,12 +21,13 @@ from .._async.runner import CallRunner
 from .._async.ticket_runner import TicketRunner, Wait
 from .._async.ticketed import Ticketed
 from .._async.watchdog import Watchdog
-from .._base.failures import Failure, final_failure
+from .._base.failures import final_failure
 from .._base.report import Reported, report_of
-from .._metered.calls import CallSite, RunningCall, Told
+from .._metered.calls import CallSite
 from ..errors import EXITS, PillarboxError, error
 from . import frames
 from .channel import Channel
+from .outcomes import OutcomeFrames
 
 if TYPE_CHECKING:
     from .frames import Init
@@ -36,10 +37,9 @@ T = TypeVar("T")
 _STOP_LIMIT_S = 2.0
 _SEND_LIMIT_S = 5.0
 _MOST_ANSWERS = 1024
-_MOST_NOTES = 100
 
 
-class Session:
+class Session(OutcomeFrames):
     """Implements ``Outcomes``: the answers of one turn of the loop are sent as one frame.
 
     A frame has up to 1,024 answers. An error here that is no row's failure is fatal. Lives on the
@@ -49,7 +49,7 @@ class Session:
     def __init__(
         self, loop: asyncio.AbstractEventLoop, channel: Channel, init: Init, command: Command
     ) -> None:
-        self._loop = loop
+        super().__init__(loop, channel.send)
         self._channel = channel
         self._spec = init.spec
         self._command = command
@@ -67,11 +67,7 @@ class Session:
         self._ids = array("q")
         self._attempts = array("i")
         self._answers: list[Any] = []
-        self._failures: list[tuple[int, int, Failure]] = []
-        self._usage: list[tuple[int, int, str, float]] = []
-        self._noted: set[str] = set()
         self._waits: list[tuple[int, int, Wait]] = []
-        self._flush_planned = False
         self._has_places = init.spec.get("look_ahead", 0) > 0
         # A future ends the run, because uvloop may apply a loop.stop() to the next run.
         self._over: asyncio.Future[bool] = loop.create_future()
@@ -127,18 +123,9 @@ class Session:
 
     def stop(self, problem: BaseException) -> None:
         """End ``run`` with ``problem`` at the end of this turn of the loop."""
+        self.has_ended = True
         if not self._over.done():
             self._over.set_exception(problem)
-
-    def _later(self, step: Callable[[], None]) -> None:
-        """Run ``step`` in another turn of the loop, and end the task if it raises."""
-        self._loop.call_soon(self._guarded, step)
-
-    def _guarded(self, step: Callable[[], None]) -> None:
-        try:
-            step()
-        except BaseException as problem:
-            self.exited(problem)
 
     def _on_readable(self) -> None:
         data = self._channel.receive()
@@ -199,9 +186,7 @@ class Session:
             clean = await self._runner.drain(_STOP_LIMIT_S)
         except asyncio.CancelledError:
             clean = False  # a call that is cancelled has cancelled all tasks
-        # Frames after END would belong to the next task.
-        self._ids, self._attempts = array("q"), array("i")
-        self._answers, self._failures, self._usage, self._waits = [], [], [], []
+        self.end()
         self._channel.send(frames.encode_end(clean))
         if not self._over.done():
             self._over.set_result(clean)
@@ -213,62 +198,24 @@ class Session:
         if not self._flush_planned:
             self._plan_flush()
 
-    def used(self, call: RunningCall, unit: str, amounts: Sequence[float]) -> None:
-        if self._over.done():
-            return  # what a task of the function reports now would go to the next session
-        rows = zip(call.elements, call.attempts, amounts, strict=True)
-        self._usage += [(element_id, attempt, unit, amount) for element_id, attempt, amount in rows]
-        if not self._flush_planned:
-            self._plan_flush()
-
-    def noted(self, kind: str, text: str) -> None:
-        if not self._over.done() and kind not in self._noted and len(self._noted) < _MOST_NOTES:
-            self._noted.add(kind)
-            self._channel.send(frames.encode_note(kind, 0, text))
-
-    def told(self, call: RunningCall, told: Told) -> None:
-        if self._over.done():
-            return
-        # For each row: those whose time is over are heard no more.
-        rows = zip(call.elements, call.attempts, strict=True)
-        self._channel.send(frames.encode_told([(*row, told) for row in rows]))
-
-    def failed(self, element_id: int, attempt: int, failure: Failure) -> None:
-        self._failures.append((element_id, attempt, failure))
-        if not self._flush_planned:
-            self._plan_flush()
-
     def pending(self, element_id: int, attempt: int, wait: Wait) -> None:
         self._waits.append((element_id, attempt, wait))
-        if not self._flush_planned:
-            self._plan_flush()
+        self._plan_flush()
 
     def exited(self, problem: BaseException) -> None:
         self.stop(send_fatal(self._channel, problem))
 
-    def _plan_flush(self) -> None:
-        self._flush_planned = True
-        self._later(self._flush)
+    def end(self) -> None:
+        super().end()
+        self._ids, self._attempts = array("q"), array("i")
+        self._answers, self._waits = [], []
 
-    def _flush(self) -> None:
-        self._flush_planned = False
-        if self._usage:
-            # All of it, before the outcomes of these calls.
-            self._channel.send(frames.encode_usage(self._usage))
-            self._usage.clear()
+    def _flush_answers(self) -> None:
         if self._waits:
             self._channel.send(frames.encode_tickets(self._waits))
             self._waits.clear()
-        if self._answers:
-            self._flush_answers()
-        if self._failures:
-            failures = self._failures[:_MOST_ANSWERS]
-            del self._failures[:_MOST_ANSWERS]
-            self._channel.send(frames.encode_failures(failures))
-            if self._failures and not self._flush_planned:
-                self._plan_flush()
-
-    def _flush_answers(self) -> None:
+        if not self._answers:
+            return
         ids, attempts, answers = self._take_answers()
         if self._has_places:
             # Not freed where a call ends, since that would start the next call inside it.

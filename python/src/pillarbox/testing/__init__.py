@@ -105,7 +105,7 @@ class AsyncKeyedHarness(_Harness):
         :func:`process_keyed_async`.
     limit: as in :func:`process_keyed_async`; all scopes are that of one harness. No ``adaptive``
         and no ``breaker``; one of another ``unit`` than calls holds nothing back.
-    budget: refused; only Spark has what it needs.
+    budget, call_key: refused; only Spark has what they need.
 
     Raises as :class:`KeyedHarness`, and :class:`CallFailed` for a call that timed out.
     """

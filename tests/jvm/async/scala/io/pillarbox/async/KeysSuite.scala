@@ -35,6 +35,24 @@ class KeysSuite extends AnyFunSuite {
     assert(h.calls.map(_.input) == Seq("a1", "b1", "a2", "a3"), "a call that failed gives its turn away, too")
   }
 
+  test("the policy hears of a failure before the next call of the key begins") {
+    val told = mutable.Buffer.empty[String]
+    lazy val h: AsyncHarness = new AsyncHarness(keyed(callsPerKey = 1).copy(onFailure = { (call, _) =>
+      told += s"${call.input} failed after ${h.calls.map(_.input).mkString(" ")}"
+      java.util.Collections.emptyList[String]
+    }))
+    h.process("a1", "a2")
+    h.fail("a1")
+    assert(told == Seq("a1 failed after a1") && h.calls.map(_.input) == Seq("a1", "a2"))
+  }
+
+  test("the room of those that wait for their key may be another one") {
+    val all = Keyed[String](_.take(1), callsPerKey = 1, mostWaiting = Some(Int.MaxValue / 2))
+    val h = new AsyncHarness(options(ordered = false, capacity = 2).copy(keyed = Some(all)))
+    assert((1 to 10000).forall(n => h.operator.tryProcessElement(s"a$n", 0)))
+    assert(h.calls.map(_.input) == Seq("a1") && h.metrics.inFlight == 1)
+  }
+
   test("elements that wait for their key are in the snapshot, and closing gives up on them") {
     val h = new AsyncHarness(keyed(callsPerKey = 1))
     h.process("a1", "a2", "a3")

@@ -146,7 +146,10 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
 
   /** The number of elements that may wait until a call of their key may begin, or until its limit allows it. */
   def roomForKeys: Int =
-    (if (keyed.exists(_.callsPerKey > 0)) roomOfTurn else 0) + (if (valueGates.isDefined) roomOfTurn else 0)
+    (if (keyed.exists(_.callsPerKey > 0)) roomOfKeys else 0) + (if (valueGates.isDefined) roomOfTurn else 0)
+
+  /** The number of those that may wait until a call of their key may begin. */
+  private[async] def roomOfKeys: Int = keyed.flatMap(_.mostWaiting).getOrElse(roomOfTurn)
 
   /** The number of those that may wait for one of the two. */
   private[async] def roomOfTurn: Int = math.max(capacity, AsyncOptions.LeastRoomForKeys)
@@ -158,8 +161,13 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
  * @param keyOf returns the key of an input; equal keys are equal objects. Mailbox thread
  * @param callsPerKey elements of a key that are called, or wait for a retry, at a time; 0 for no limit.
  *   Others wait outside of the capacity, up to [[AsyncOptions.roomForKeys]], and that counts into no deadline
+ * @param mostWaiting the number of those, if it is not that of [[AsyncOptions]]
  */
-private[pillarbox] final case class Keyed[IN](keyOf: IN => AnyRef, callsPerKey: Int) {
+private[pillarbox] final case class Keyed[IN](
+    keyOf: IN => AnyRef,
+    callsPerKey: Int,
+    mostWaiting: Option[Int] = None
+) {
   require(callsPerKey >= 0, s"The calls a key must be positive, or 0 for no limit, not $callsPerKey")
 }
 

@@ -53,7 +53,7 @@ private[async] final class CallWay[IN, OUT](
   private val ticketing = options.ticketing.orNull
   private val accounted = options.accounted.orNull
   private val keyTurn =
-    options.keyed.filter(_.callsPerKey > 0).map(new KeyTurn[IN, OUT](_, options.roomOfTurn)).orNull
+    options.keyed.filter(_.callsPerKey > 0).map(new KeyTurn[IN, OUT](_, options.roomOfKeys)).orNull
   private[async] val place = new Place(this)
   private[async] val budgets = if (budget ne null) new Budgets(this, budget) else null
   private val limits = if (options.isLimited) new Limits(this) else null

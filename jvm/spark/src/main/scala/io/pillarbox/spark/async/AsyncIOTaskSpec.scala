@@ -189,7 +189,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
    */
   def lookAhead: Int =
     if (
-      spec.form == "jvm" || spec.figures.ordered || spec.figures.callsPerKey > 0 ||
+      spec.form == "jvm" || spec.isKeyedFunction || spec.figures.ordered || spec.figures.callsPerKey > 0 ||
       spec.limits.nonEmpty ||
       Seq(spec.carryOver, site.journal, spec.budget, spec.figures.batching).exists(_.isDefined)
     ) 0

@@ -38,7 +38,7 @@ private[async] final class AsyncStep(
   val operator: AsyncWaitOperator[InternalRow, InternalRow] = orClosed {
     new AsyncWaitOperator(
       calls.function,
-      task.options(calls.held, calls.answers, calls.tickets, calls.budget, failed),
+      calls.adapted(task.options(calls.held, calls.answers, calls.tickets, calls.budget, failed)),
       executor,
       timers,
       output,
@@ -60,7 +60,7 @@ private[async] final class AsyncStep(
 
   calls.connect(operator)
   operator.onCapacityAvailable(onRoom)
-  private val shown = TaskMetrics.show(task.spec.name, metrics)
+  private val shown = TaskMetrics.show(task.spec, metrics)
 
   /** Closes what is held if the operator can't be made, as then nobody closes this. */
   private def orClosed[A](made: => A): A =

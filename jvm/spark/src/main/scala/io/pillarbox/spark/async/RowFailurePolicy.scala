@@ -30,13 +30,30 @@ private[pillarbox] final class RowFailurePolicy(
 
   override def onFailure(call: FailedCall[InternalRow], cause: Throwable): JCollection[InternalRow] = {
     val failure = failureOf(spec, cause)
-    if (spec.onError == OnError.Raise || endsBudget(spec, cause)) throw raised(call, failure)
-    if (!cause.isInstanceOf[PendingException]) tell(call.input, call.attempts, failure)
-    failed.row(failure.kind)
+    if (endsTask(cause)) throw raised(call, failure)
+    note(call, cause, failure)
     JCollections.singletonList(
       if (spec.onError == OnError.Column) errorRow(call, failure)
       else new GenericInternalRow(spec.returns.length)
     )
+  }
+
+  /**
+   * Takes note of a call that has failed, unless that is to be the failure of its task.
+   *
+   * @return the kind, the message and the traceback of the failure, and true if the task is to fail for it
+   */
+  def taken(call: FailedCall[InternalRow], cause: Throwable): (Seq[String], Boolean) = {
+    val failure = failureOf(spec, cause)
+    if (!endsTask(cause)) note(call, cause, failure)
+    (Seq(failure.kind, failure.message, failure.traceback), endsTask(cause))
+  }
+
+  private def endsTask(cause: Throwable) = spec.onError == OnError.Raise || endsBudget(spec, cause)
+
+  private def note(call: FailedCall[InternalRow], cause: Throwable, failure: Failure): Unit = {
+    if (!cause.isInstanceOf[PendingException]) tell(call.input, call.attempts, failure)
+    failed.row(failure.kind)
   }
 
   override def onRetry(input: InternalRow, attempt: Int, cause: Throwable): Unit =
@@ -95,14 +112,6 @@ private[pillarbox] object RowFailurePolicy {
 
   /** The kind of a call that had no answer in time; the Python engine has the same. */
   private final val Timeout = "TIMEOUT"
-
-  /**
-   * Returns the kind and the message of a call that could not begin, and true if the task is to fail for it.
-   */
-  def refusal(spec: AsyncIOSpec, cause: Throwable): (String, String, Boolean) = {
-    val failure = failureOf(spec, cause)
-    (failure.kind, failure.message, endsBudget(spec, cause))
-  }
 
   /** Returns the failure of a task in which no call is left to fail for the budget. */
   def ofEnd(spec: AsyncIOSpec, exceeded: BudgetExceeded): Throwable = {

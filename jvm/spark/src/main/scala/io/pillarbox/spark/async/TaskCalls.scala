@@ -1,9 +1,9 @@
 package io.pillarbox.spark.async
 
 import io.pillarbox.api.AsyncFunction
-import io.pillarbox.async.AsyncWaitOperator
+import io.pillarbox.async.{AsyncOptions, AsyncWaitOperator}
 import io.pillarbox.metered.budget.BudgetPart
-import io.pillarbox.spark.async.python.{PythonAsyncFunction, PythonChannel}
+import io.pillarbox.spark.async.python.{CallChannel, PythonAsyncFunction, PythonChannel}
 import io.pillarbox.spark.task.{FailedCalls, UserClasses}
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.Row
@@ -54,6 +54,10 @@ private sealed abstract class TaskCalls(task: AsyncIOTaskSpec) {
   /** The budget that its calls are counted in. */
   final def budget: Option[BudgetPart] = heldBudget.map(_.part)
 
+  /** Changes the options of the operator as its function needs it. */
+  def adapted(options: AsyncOptions[InternalRow, InternalRow]): AsyncOptions[InternalRow, InternalRow] =
+    options
+
   /** The calls that the limit allows this task at a time now; 0 without a limit. */
   def limitShare: Long = held.limitShare
 
@@ -83,7 +87,14 @@ private object TaskCalls {
       fatal: Throwable => Unit
   ): TaskCalls =
     task.function match {
-      case python: AsyncIOFunction.Python => new PythonCalls(task, python, context, failed, fatal)
+      case python: AsyncIOFunction.Python =>
+        val settings = task.channelSettings(python, context)
+        new PythonCalls(task, new PythonChannel(settings, context, _), failed, fatal)
+      case AsyncIOFunction.OfTask => throw new IllegalStateException("The function is not in its task")
+      case AsyncIOFunction.Keyed(connect, adapt) =>
+        new PythonCalls(task, connect, failed, fatal) {
+          override def adapted(options: AsyncOptions[InternalRow, InternalRow]) = adapt(options)
+        }
       case AsyncIOFunction.Jvm(className, options) => new JvmCalls(task, className, options)
     }
 
@@ -106,14 +117,12 @@ private object TaskCalls {
     override def abort(): Unit = ()
   }
 
-  private final class PythonCalls(
+  private class PythonCalls(
       task: AsyncIOTaskSpec,
-      python: AsyncIOFunction.Python,
-      context: TaskContext,
+      newChannel: PythonAsyncFunction => CallChannel,
       failed: FailedCalls,
       fatal: Throwable => Unit
   ) extends TaskCalls(task) {
-    private val settings = orClosed(task.channelSettings(python, context))
     override val held: HeldGate = opening(ExecutorGates.ofProcess.hold(task))
     private val noMatch = new GenericInternalRow(task.columns.answers.length)
 
@@ -125,7 +134,7 @@ private object TaskCalls {
         task.lookAhead > 0,
         failed.attempt(_)(_)
       )
-    private val channel = orClosed(new PythonChannel(settings, context, function))
+    private val channel = orClosed(newChannel(function))
 
     override def connect(operator: AsyncWaitOperator[InternalRow, InternalRow]): Unit =
       function.connect(channel, operator.completionBatch(), operator.metrics.usage.add)

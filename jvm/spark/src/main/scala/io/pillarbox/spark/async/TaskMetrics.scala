@@ -1,5 +1,7 @@
 package io.pillarbox.spark.async
 
+import java.util.function.LongSupplier
+
 import io.pillarbox.async.AsyncMetrics
 import io.pillarbox.mailbox.MailboxMetrics
 import io.pillarbox.spark.async.AsyncIOMetrics._
@@ -26,21 +28,23 @@ private[async] object TaskMetrics {
   )
 
   /**
-   * Shows a task's figures in Spark's metrics system until the result is closed; the counts stay there.
+   * Shows a task's figures in Spark's metrics system until the result is closed; the counts stay there. Those of
+   * a keyed function's rows are its operator's.
    */
-  def show(operator: String, calls: AsyncMetrics): AutoCloseable = {
+  def show(spec: AsyncIOSpec, calls: AsyncMetrics): AutoCloseable = {
+    val counts = Seq[(String, LongSupplier)](
+      "rows" -> (() => calls.rows),
+      "calls" -> (() => calls.calls),
+      "retries" -> (() => calls.retries),
+      "timeouts" -> (() => calls.timeouts),
+      "errors" -> (() => calls.errors),
+      "rateLimited" -> (() => calls.rateLimited),
+      "shared" -> (() => calls.shared),
+      "journalHits" -> (() => calls.journalHits)
+    )
     OperatorFigure.follow(
-      operator,
-      Seq(
-        "rows" -> (() => calls.rows),
-        "calls" -> (() => calls.calls),
-        "retries" -> (() => calls.retries),
-        "timeouts" -> (() => calls.timeouts),
-        "errors" -> (() => calls.errors),
-        "rateLimited" -> (() => calls.rateLimited),
-        "shared" -> (() => calls.shared),
-        "journalHits" -> (() => calls.journalHits)
-      ),
+      spec.name,
+      if (spec.isKeyedFunction) counts.tail else counts,
       Seq(
         "callsInFlight" -> (() => calls.inFlight.toLong),
         "callsWaiting" -> (() => calls.waiting.toLong)

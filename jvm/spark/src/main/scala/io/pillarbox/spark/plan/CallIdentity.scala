@@ -24,17 +24,21 @@ private object CallIdentity {
    * @param batch the micro-batch that the operator runs in, if it is in a streaming query
    */
   def scope(node: AsyncIO, batch: Option[MicroBatch], context: SparkContext): String = {
-    import node.{operatorId, spec}
-    val inStream = for {
-      batch <- batch
-      place <-
-        if (spec.expression) placeOfUdf(node, context)
-        else placeIn(batch.plan, spec, operatorId).map(_.toString)
-    } yield s"${batch.query}-${batch.number}-${spec.signature}-$place"
-    inStream.getOrElse(
-      if (spec.expression) scopeOfUdf(node, context) else spec.callScope.getOrElse(operatorId)
-    )
+    import node.spec
+    if (!spec.expression) scope(spec, batch)
+    else
+      batch
+        .flatMap(inStream(spec, _, placeOfUdf(node, context)))
+        .getOrElse(scopeOfUdf(node, context))
   }
+
+  /** Returns the same for calls that are in no expression. */
+  def scope(spec: AsyncIOSpec, batch: Option[MicroBatch]): String = batch
+    .flatMap(known => inStream(spec, known, placeIn(known.plan, spec, spec.operatorId)))
+    .getOrElse(spec.callScope.getOrElse(spec.operatorId))
+
+  private def inStream(spec: AsyncIOSpec, batch: MicroBatch, place: Option[Any]): Option[String] =
+    place.map(known => s"${batch.query}-${batch.number}-${spec.signature}-$known")
 
   private def placeOfUdf(node: AsyncIO, context: SparkContext): Option[String] =
     MicroBatches.optimizedPlan(context).flatMap { plan =>

@@ -51,7 +51,7 @@ private[pillarbox] final class KeyedPlanner(
   val input: LogicalPlan =
     if (spec.inputs.isEmpty || !spec.late.isEmpty) analyzed
     else {
-      val inputs = spec.inputs.map(SparkAdapter.resolve(df, _))
+      val inputs = (spec.inputs ++ calls.toSeq.flatMap(_.callKey)).map(SparkAdapter.resolve(df, _))
       val wanted = AttributeSet(keys ++ timestamp ++ orderBy ++ estimates ++ inputs)
       // The watermark's column decides which rows are late.
       Project(analyzed.output.filter(column => wanted.contains(column) || isWatermarked(column)), analyzed)

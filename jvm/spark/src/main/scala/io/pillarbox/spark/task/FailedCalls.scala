@@ -25,10 +25,10 @@ private[pillarbox] final class FailedCalls private (run: String, scope: String, 
       DriverMessages.firstFailure(run, operator, kind, text)
   }
 
-  /** Takes note of rows that failed for good. */
-  def row(kind: String, more: Long = 1): Unit = synchronized {
+  /** Takes note of a row that failed for good. */
+  def row(kind: String): Unit = synchronized {
     val name = if (rows.size < MostKinds || rows.contains(kind)) kind else "others"
-    rows(name) = rows.getOrElse(name, 0L) + more
+    rows(name) = rows.getOrElse(name, 0L) + 1
   }
 
   /** Tells the driver what was counted since the last time. */

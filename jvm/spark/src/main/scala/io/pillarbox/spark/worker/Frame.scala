@@ -19,17 +19,6 @@ private[pillarbox] final class Frame(val kind: Byte, val body: ByteBuffer) {
   }
 }
 
-/**
- * What a worker tells of calls that does not fail the task.
- *
- * @param rows the rows that have failed so; 0 if this is the first of its kind, which `text` describes
- */
-private[pillarbox] final case class CallNote(rows: Long, kind: String, text: String)
-
-private[pillarbox] object CallNote {
-  def of(frame: Frame): CallNote = CallNote(frame.body.getLong, frame.readText(), frame.readText())
-}
-
 private[pillarbox] object Frame {
   // JVM to Python
   val Init: Byte = 'I'

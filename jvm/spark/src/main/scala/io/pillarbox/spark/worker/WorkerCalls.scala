@@ -6,16 +6,20 @@ import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.InternalRow
 
 /**
- * The executor's part in calls that a worker makes by itself, between the frames of its operator: limits and
- * budgets let them begin, and their bill is kept. For the task's thread.
+ * The executor's part in calls that the worker of an operator makes between the frames of that: it says when
+ * attempts begin, and what becomes of them. For the task's thread.
  */
 private[pillarbox] trait WorkerCalls extends AutoCloseable {
 
-  /** Takes note of a row of the next frame, in the order in which the worker gets them. */
+  /** Takes note of a row of the next frame, in the order in which the worker gets them; it is copied. */
   def add(row: InternalRow): Unit
 
-  /** Forgets the rows of a frame that has been answered. */
-  def answered(): Unit
+  /**
+   * Lets the calls of the rows that were added begin, once the worker has been sent their frame.
+   *
+   * @param keyOf returns the number of a row's key, by the row's place
+   */
+  def begin(keyOf: Int => Int): Unit
 
   /** Takes a message of one of [[WorkerCalls.Kinds]]. Does not wait. */
   def take(message: Frame): Unit
@@ -27,34 +31,32 @@ private[pillarbox] trait WorkerCalls extends AutoCloseable {
    */
   def settle(): Unit
 
-  /** Ends all calls: nothing is sent any more, and what they hold is given back. Idempotent. */
+  /**
+   * Ends all calls, after the worker's last message: nothing is sent any more, what they hold is given back,
+   * and the driver is told what they have cost in all. Idempotent.
+   */
   override def close(): Unit
-
-  /** Tells the driver what the calls have cost in all. After `close`, and the worker's last message. */
-  def end(): Unit
 }
 
 private[pillarbox] object WorkerCalls {
 
-  /** Asks for attempts, and tells how they went. */
+  /** Begins attempts, gives them up, and tells how calls end. */
   final val Attempts: Byte = 'W'
 
-  /** Tells what calls have cost since the last one. */
-  final val Tally: Byte = 'B'
+  /** Tells which attempts have answered. */
+  final val Answered: Byte = 'D'
 
-  /** Answers to what was asked for. */
-  final val Answers: Byte = 'G'
+  /** Tells what functions in the worker have estimated for rows. */
+  final val Amounts: Byte = 'M'
 
-  val Kinds: Seq[Byte] = Seq(Attempts, Tally)
+  /** What the worker tells, beside what all its calls tell. */
+  val Kinds: Seq[Byte] = Seq(Answered, Amounts, Frame.Failures, Frame.Usage, Frame.Told, Frame.Note)
 
   /** Makes the part of each task; travels from the driver to the executors. */
   trait Factory extends Serializable {
 
-    /** True if calls must ask before they begin. */
-    def mayRefuse: Boolean
-
     /**
-     * @param send sends the worker a frame, and waits while that does not read
+     * @param send sends the worker a frame, from any thread, and waits while that does not read
      * @param broken ends the task, from any thread
      */
     def open(

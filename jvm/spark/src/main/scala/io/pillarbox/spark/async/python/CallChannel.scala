@@ -29,6 +29,9 @@ private[pillarbox] trait CallChannel {
   /** Frees the place of a failed element, which no attempt follows, for one that was sent ahead. */
   def giveUp(elementId: Long): Unit
 
+  /** Ends a wait for the worker in `open`. Any thread. */
+  def abort(): Unit = ()
+
   /** Ends the channel, after all messages. Idempotent. */
   def close(): Unit
 }

@@ -1,7 +1,7 @@
 package io.pillarbox.spark.async.python
 
 import io.pillarbox.metered.journal.CallTicket
-import io.pillarbox.spark.worker.{CallNote, Frame, FrameReader, PythonWorkerException}
+import io.pillarbox.spark.worker.{Frame, FrameReader, PythonWorkerException}
 
 /** The thread that reads the worker's frames and passes them on, until END, FATAL, or a broken channel. */
 private[python] final class ChannelReader(
@@ -12,6 +12,7 @@ private[python] final class ChannelReader(
     onEnd: Frame => Unit,
     onError: Throwable => Unit
 ) extends Thread(name) {
+  private val outcomes = new OutcomeReader(function)
   setDaemon(true)
 
   override def run(): Unit = {
@@ -26,26 +27,16 @@ private[python] final class ChannelReader(
     case Frame.Results =>
       function.onResults(decoder.decode(frame))
       true
-    case Frame.Failures =>
-      failures(frame)
-      true
     case Frame.Tickets =>
       tickets(frame)
-      true
-    case Frame.Usage =>
-      usage(frame)
-      true
-    case Frame.Note =>
-      val note = CallNote.of(frame)
-      function.onNote(note.kind, note.text)
-      true
-    case Frame.Told =>
-      told(frame)
       true
     case Frame.End =>
       onEnd(frame)
       false
     case Frame.Fatal => throw PythonWorkerException.of(frame)
+    case other if OutcomeReader.Kinds(other) =>
+      outcomes.take(frame)
+      true
     case other => throw new IllegalStateException(s"The Python worker sent a frame of unknown type $other")
   }
 
@@ -58,66 +49,5 @@ private[python] final class ChannelReader(
       function.addPending(id, attempt, if (text.isEmpty) null else CallTicket(text, place, of))
     }
     function.handOver()
-  }
-
-  private def usage(frame: Frame): Unit = {
-    import frame.body.{getDouble, getInt, getLong}
-    val units = Array.fill(getInt)(frame.readText())
-    (0 until getInt).foreach { _ =>
-      function.onUsage(elementId = getLong, attempt = getInt, unit = units(getInt), amount = getDouble)
-    }
-  }
-
-  private def told(frame: Frame): Unit = {
-    val n = frame.body.getInt
-    (0 until n).foreach { _ =>
-      import frame.body.{getDouble, getInt, getLong}
-      val (id, attempt, unit) = (getLong, getInt, getInt)
-      function.onTold(id, attempt, unit, remaining = getDouble, resetS = getDouble)
-    }
-  }
-
-  private def failures(frame: Frame): Unit = {
-    val n = frame.body.getInt
-    var i = 0
-    while (i < n) {
-      val id = frame.body.getLong
-      val attempt = frame.body.getInt
-      val flags = frame.body.get()
-      val retryAfter = frame.body.getLong
-      function.addFailure(id, attempt, ChannelReader.failure(frame, flags.toInt, retryAfter))
-      i += 1
-    }
-    function.handOver()
-  }
-}
-
-private[python] object ChannelReader {
-  private final val Retryable = 1
-  private final val Overload = 2
-  private final val PausesLimit = 4
-  private final val EndsTicket = 8
-
-  private def failure(frame: Frame, flags: Int, retryAfterMs: Long): PythonCallException = {
-    val (kind, text, traceback) = (frame.readText(), frame.readText(), frame.readText())
-    if (retryAfterMs >= 0)
-      new PythonRetryAfterException(
-        kind,
-        text,
-        traceback,
-        retryAfterMs,
-        (flags & Retryable) != 0,
-        (flags & PausesLimit) != 0,
-        (flags & EndsTicket) != 0
-      )
-    else
-      new PythonCallException(
-        kind,
-        text,
-        traceback,
-        (flags & Retryable) != 0,
-        (flags & Overload) != 0,
-        (flags & EndsTicket) != 0
-      )
   }
 }

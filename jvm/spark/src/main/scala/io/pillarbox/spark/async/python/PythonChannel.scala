@@ -105,7 +105,7 @@ private[pillarbox] final class PythonChannel(
     }
 
   /** Ends the process at once, as a killed task does while `open` blocks. Any thread. */
-  def abort(): Unit = {
+  override def abort(): Unit = {
     closing.set(true)
     if (worker != null) worker.destroy()
   }

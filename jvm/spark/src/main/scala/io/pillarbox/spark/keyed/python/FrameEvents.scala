@@ -108,6 +108,9 @@ private final class FrameEvents(
     unsettled = 0
   }
 
+  /** The number of the key of an event, by its place in the frame. After `settle`. */
+  def keyIndexOf(event: Int): Int = keyIndexes(event)
+
   /** Counts bytes that the worker has to hold besides. */
   def addBytes(size: Long): Unit = bytes += size
 

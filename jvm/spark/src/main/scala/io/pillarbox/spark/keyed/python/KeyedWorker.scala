@@ -1,11 +1,11 @@
 package io.pillarbox.spark.keyed.python
 
 import java.nio.ByteBuffer
+import java.util.concurrent.RejectedExecutionException
 
 import scala.util.control.NonFatal
 
 import io.pillarbox.spark.keyed.KeyedMetrics
-import io.pillarbox.spark.task.FailedCalls
 import io.pillarbox.spark.worker._
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.TaskContext
@@ -19,18 +19,16 @@ import org.apache.spark.sql.pillarbox.{TaskKills, UserFunction}
  * The calling thread, the task's own, waits: while the worker computes, the JVM has nothing to do for the
  * task, and with as many tasks as cores another task has the core.
  *
- * Calls that the worker makes meanwhile are told to [[WorkerCalls]], whose answers come from another thread.
+ * Calls that the worker makes meanwhile are told to [[WorkerCalls]], which decides on them in another thread.
  *
  * @param calls makes what such calls need; None for a function that makes none
  * @param count adds to one of the metrics of [[KeyedMetrics]]
- * @param failed takes note of calls that fail in the worker, and don't fail the task
  */
 private final class KeyedWorker(
     function: UserFunction,
     context: TaskContext,
     calls: Option[WorkerCalls.Factory],
-    count: (String, Long) => Unit,
-    failed: FailedCalls
+    count: (String, Long) => Unit
 ) extends AutoCloseable {
   private var worker: WorkerSession = _
   private var isUsable = false
@@ -72,7 +70,7 @@ private final class KeyedWorker(
 
   private def orDied[T](exchange: => T): T =
     try worker.orDied(exchange)
-    catch { case _: PythonFailure if broken != null => throw broken }
+    catch { case _: PythonFailure | _: RejectedExecutionException if broken != null => throw broken }
 
   /** Takes note of a row of the next frame. */
   def add(row: InternalRow): Unit = if (made.isDefined) made.get.add(row)
@@ -86,11 +84,13 @@ private final class KeyedWorker(
   /**
    * Sends a frame and waits for its update.
    *
+   * @param keyOf returns the number of the key of a row that was added, by its place
    * @param onQuery returns the answer for a state, key index, op and blob
    * @param onPart takes the body of a part of the update
    */
   def exchange(
       parts: Seq[ByteBuffer],
+      keyOf: Int => Int,
       onQuery: (Int, Int, Int, ByteBuffer) => Answer,
       onPart: ByteBuffer => Unit
   ): Frame =
@@ -98,13 +98,13 @@ private final class KeyedWorker(
       isUsable = false
       val start = System.nanoTime
       write(KeyedWorker.KeyedFrame, parts)
+      made.foreach(_.begin(keyOf))
       var frame = next()
       while (frame.kind != KeyedWorker.Update) {
         if (frame.kind == KeyedWorker.Query) answer(frame.body, onQuery) else onPart(frame.body)
         frame = next()
       }
       countTime(System.nanoTime - start)
-      made.foreach(_.answered())
       isUsable = true
       frame
     }
@@ -129,20 +129,15 @@ private final class KeyedWorker(
     frame
   }
 
-  /** Returns the next frame that is no note and tells of no calls. */
+  /** Returns the next frame that tells of no calls. */
   private def receive(kinds: Byte*): Frame = {
-    val wanted = kinds ++ KeyedWorker.Besides
+    val wanted = kinds ++ WorkerCalls.Kinds
     var frame = worker.next(wanted: _*)
     while (!kinds.contains(frame.kind)) {
-      if (frame.kind == Frame.Note) takeNote(frame) else made.foreach(_.take(frame))
+      made.foreach(_.take(frame))
       frame = worker.next(wanted: _*)
     }
     frame
-  }
-
-  private def takeNote(note: Frame): Unit = {
-    val CallNote(rows, kind, text) = CallNote.of(note)
-    if (rows > 0) failed.row(kind, rows) else failed.attempt(kind)(text)
   }
 
   private def countTime(nanos: Long): Unit = {
@@ -180,13 +175,11 @@ private final class KeyedWorker(
   }
 
   private def end(isWhole: Boolean): Unit =
-    try made.foreach(_.close())
+    try if (isWhole && isLastFrameClean) worker.release()
+    catch { case NonFatal(_) if isGivenUp => }
     finally
-      try if (isWhole && isLastFrameClean) worker.release()
-      catch { case NonFatal(_) if isGivenUp => }
-      finally
-        try abort()
-        finally made.foreach(_.end())
+      try abort()
+      finally made.foreach(_.close())
 
   private def isLastFrameClean: Boolean = worker.ended(orDied {
     send(Frame.End)
@@ -205,7 +198,5 @@ private object KeyedWorker {
   final val Answer: Byte = 'A'
   final val Update: Byte = 'U'
 
-  /** Frames that may come before any answer. */
-  private val Besides: Seq[Byte] = Frame.Note +: WorkerCalls.Kinds
   private final val NanosPerMs = 1000000L
 }

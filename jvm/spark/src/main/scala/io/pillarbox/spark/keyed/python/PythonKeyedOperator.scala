@@ -4,10 +4,10 @@ import java.nio.ByteBuffer
 
 import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.KeyedTarget
-import io.pillarbox.spark.base.{FailureReport, SpecJson}
+import io.pillarbox.spark.base.SpecJson
 import io.pillarbox.spark.keyed.{KeyedOperator, KeyedOperatorContext, KeyedOperatorFactory}
 import io.pillarbox.spark.state.{InitialState, InitialTarget}
-import io.pillarbox.spark.task.{FailedCalls, ReportedException}
+import io.pillarbox.spark.task.ReportedException
 import io.pillarbox.spark.worker._
 import io.pillarbox.state.Namespace
 import io.pillarbox.timer.Timer
@@ -30,7 +30,6 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     with KeyedTarget[UnsafeRow, UnsafeRow] {
   private var context: KeyedOperatorContext = _
   private var worker: KeyedWorker = _
-  private var failed: FailedCalls = _
   private var states: Array[PythonState] = Array.empty
   private var events: FrameEvents = _
   private var results: ArrowBatchReader = _
@@ -66,8 +65,7 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     val rowSchema = functionSchema
     view = SparkAdapter.view(inputSchema, columnsOfFunction)
     wordOrdinal = if (context.isBatch) -1 else context.task.wordOrdinal
-    failed = FailedCalls.of(context.taskContext, FailureReport.keyed(context.spec.name))
-    worker = new KeyedWorker(factory.function, context.taskContext, factory.calls, context.count, failed)
+    worker = new KeyedWorker(factory.function, context.taskContext, factory.calls, context.count)
     results = new ArrowBatchReader(arrow(context.spec.functionOutput))
     toResult = context.projections.of(context.spec.functionOutput)
     val ready = showingErrors(worker.open(initJson, arrow(rowSchema), arrow(context.spec.functionOutput)))
@@ -216,10 +214,7 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
 
   override def close(): Unit = {
     try if (worker != null) showingErrors(worker.close())
-    finally {
-      if (failed != null) failed.publish()
-      (states ++ Seq(events, results).filter(_ != null)).foreach(_.close())
-    }
+    finally (states ++ Seq(events, results).filter(_ != null)).foreach(_.close())
   }
 
   private def exchange(flags: Int): Unit = {
@@ -227,7 +222,8 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     loadNewKeys()
     frameId += 1
     val head = events.encode(frameId, reached, horizon, context.clock.processingTime, flags | mode, endedKeys)
-    val frame = showingErrors(worker.exchange(head ++ cells() ++ events.listed, answer, part))
+    val frame =
+      showingErrors(worker.exchange(head ++ cells() ++ events.listed, events.keyIndexOf(_), answer, part))
     applyUpdate(frame.body)
   }
 
@@ -342,8 +338,7 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
         .put("name", context.spec.name)
         .put("blocked_loop_ms", context.spec.blockedLoopMs)
         .put("event_time", context.task.hasEventTime)
-        .put("time_sorted", context.spec.timeSorted)
-        .put("asks", factory.calls.exists(_.mayRefuse)): Unit
+        .put("time_sorted", context.spec.timeSorted): Unit
     }
 
   /** Translates errors of the user's function, so that they reach the driver with their own message. */
