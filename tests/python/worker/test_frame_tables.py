@@ -84,7 +84,7 @@ def test_the_structs_of_python_are_in_the_tables() -> None:
 
 @pytest.mark.parametrize("name", ["TICKETS", "USAGE", "TOLD", "FAILURES"])
 def test_the_jvm_reads_the_fields_in_the_order_of_the_table(name: str) -> None:
-    (reader,) = [text for text in SCALA if "class ChannelReader" in text]
+    reader = "\n".join(text for text in SCALA if re.search("class (Channel|Outcome)Reader", text))
     (body,) = re.findall(
         rf"def {name.lower()}\(frame: Frame\): Unit = \{{\n(.*?)\n  }}", reader, re.S
     )

@@ -74,6 +74,15 @@ def called_frames(frames: Iterable[traceback.FrameSummary]) -> traceback.StackSu
     return users_frames(dropwhile(_is_users, frames))
 
 
+def _with_told_message(text: str, problem: BaseException) -> str:
+    """Return ``text`` with a long message of ``problem`` as ``message_of`` tells it."""
+    try:
+        message = str(problem)
+    except BaseException:
+        return text
+    return text.replace(message, message_of(problem)) if len(message) > LONGEST_MESSAGE else text
+
+
 def users_traceback(problem: BaseException) -> str:
     """Return the traceback of ``problem`` and its causes, without frames of Pillarbox and asyncio.
 
@@ -81,10 +90,7 @@ def users_traceback(problem: BaseException) -> str:
     in the middle.
     """
     try:
-        text, message = _formatted(problem), str(problem)
-        if len(message) > LONGEST_MESSAGE:  # so that it stands there as it is told
-            text = text.replace(message, message_of(problem))
-        return _clean(text, LONGEST_TRACEBACK)
+        return _clean(_with_told_message(_formatted(problem), problem), LONGEST_TRACEBACK)
     except BaseException as broken:
         return f"(no traceback, since formatting it failed with {kind_of(broken)})\n"
 
