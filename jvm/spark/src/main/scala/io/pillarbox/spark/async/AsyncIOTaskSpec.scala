@@ -129,7 +129,8 @@ private[pillarbox] final case class AsyncIOTaskSpec(
 
   /** The text that `pb.call_id()` gives to a function in Python. Any thread. */
   private def callIds(): (InternalRow, Long, Int) => String = {
-    val nameOf = callNames()
+    // Most tasks have no failure that names its call.
+    lazy val nameOf = callNames()
     (row, elementId, round) => nameOf.synchronized(nameOf(row, elementId)).ofRound(round).toString
   }
 
