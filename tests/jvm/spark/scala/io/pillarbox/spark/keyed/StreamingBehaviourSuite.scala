@@ -8,6 +8,7 @@ import scala.jdk.CollectionConverters._
 
 import io.pillarbox.spark.checkpoint.{Attempt, StateFileFormat, StateFolder}
 import io.pillarbox.spark.state.{OpenStates, StateMaintenance, StateTaskSpec}
+import io.pillarbox.tags.Whole
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{Path => HadoopPath}
 import org.apache.spark.sql.functions.{count, window}
@@ -78,9 +79,10 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
     withFolder { folder =>
       val stream = new Stream(folder)
       stream.add(Event("a", 1, 1000))
-      stream.runOnce(process(stream.input, Spec(options = Map("clock" -> "4000"))))
+      val counted = process(stream.input, Spec(options = Map("clock" -> "2000")))
+      stream.runOnce(counted)
       if (!stream.rows.exists(_.getString(1) == "clock"))
-        stream.running(process(stream.input, Spec(options = Map("clock" -> "4000")))) { _ =>
+        stream.running(counted) { _ =>
           eventually(assert(stream.rows.map(_.getString(1)) == Seq("row", "clock")))
         }
       stream.add(Event("a", 1, 1000))
@@ -285,7 +287,8 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
   }
 
   for { backend <- Seq("heap", "rocksdb"); format <- Seq("1", "2") } test(
-    s"$backend, format $format: of two actions of foreachBatch the last one's state counts, and stays open"
+    s"$backend, format $format: of two actions of foreachBatch the last one's state counts, and stays open",
+    Seq(Whole).filter(_ => (backend == "heap") == (format == "1")): _*
   ) {
     withSettings(stateSettings(format): _*)(withFolder { folder =>
       val stream = new Stream(folder)

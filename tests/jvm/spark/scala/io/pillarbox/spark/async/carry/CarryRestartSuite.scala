@@ -421,8 +421,11 @@ class CarryRestartSuite extends AnyFunSuite with KeyedFixture with Eventually {
   }
 
   test("a row holds back each watermark that it has a time of") {
-    // All micro-batches count, and without input there are many.
-    withSettings("spark.sql.streaming.numRecentProgressUpdates" -> "100000")(withQuery() { query =>
+    withSettings(
+      "spark.sql.shuffle.partitions" -> "1",
+      // All micro-batches count, and without input there are many.
+      "spark.sql.streaming.numRecentProgressUpdates" -> "100000"
+    )(withQuery() { query =>
       import spark.implicits._
       val (left, right) = (MemoryStream[(Long, Timestamp)](spark), MemoryStream[(Long, Timestamp)](spark))
       val timed = left
