@@ -45,11 +45,8 @@ class FinishingTrackerSuite extends AnyFunSuite with KeyedFixture {
     finally query.stop()
   }
 
-  private def withFormat(format: String)(body: java.nio.file.Path => Unit): Unit = withSettings(
-    "spark.sql.streaming.stateStore.checkpointFormatVersion" -> format,
-    "spark.sql.streaming.stateStore.providerClass" ->
-      "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-  )(withFolder(body))
+  private def withFormat(format: String)(body: java.nio.file.Path => Unit): Unit =
+    withSettings(checkpointFormat(format): _*)(withFolder(body))
 
   private val events = "abcdef".map(key => Event(key.toString, 1, 1000))
 
@@ -79,7 +76,10 @@ class FinishingTrackerSuite extends AnyFunSuite with KeyedFixture {
       }
     }
 
-    test(s"format $format: calls that are carried over, a foreachBatch that $what", tags(!isEven && number >= 3): _*) {
+    test(
+      s"format $format: calls that are carried over, a foreachBatch that $what",
+      tags(!isEven && number >= 3): _*
+    ) {
       withFormat(format) { folder =>
         import spark.implicits._
         Held.reset(below = 100)

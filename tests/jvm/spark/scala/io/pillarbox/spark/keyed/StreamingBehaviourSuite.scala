@@ -49,7 +49,7 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
       test(
         s"$what timers that are due wake a restarted query without input, once; checkpoint format $format"
       ) {
-        withSettings(stateSettings(format): _*)(withFolder { folder =>
+        withSettings(checkpointFormat(format): _*)(withFolder { folder =>
           val stream = new Stream(folder)
           def result = process(stream.watermarked, Spec(options = Map(option -> "1")))
           stream.add(Event("a", 1, 1000), Event("b", 1, 1000))
@@ -290,7 +290,7 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
     s"$backend, format $format: of two actions of foreachBatch the last one's state counts, and stays open",
     Seq(Whole).filter(_ => (backend == "heap") == (format == "1")): _*
   ) {
-    withSettings(stateSettings(format): _*)(withFolder { folder =>
+    withSettings(checkpointFormat(format): _*)(withFolder { folder =>
       val stream = new Stream(folder)
       val drawn = process(stream.input, Spec(classOf[Draws].getName, backend, backend))
       val query = drawn.writeStream
@@ -343,7 +343,7 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
     ) {
       withFolder { folder =>
         val stream = new Stream(folder)
-        def run(format: String): Unit = withSettings(stateSettings(format): _*) {
+        def run(format: String): Unit = withSettings(checkpointFormat(format): _*) {
           stream.runOnce(process(stream.input, Spec()))
         }
         stream.add(Event("a", 1, 1000))
@@ -489,12 +489,6 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
       } finally Count.beforeRow.set(_ => ())
     }
   }
-
-  private def stateSettings(format: String): Seq[(String, String)] = Seq(
-    "spark.sql.streaming.stateStore.checkpointFormatVersion" -> format,
-    "spark.sql.streaming.stateStore.providerClass" ->
-      "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-  )
 
   private def deltas(folder: Path): Seq[Path] = {
     val files = Files.walk(folder.resolve("state"))

@@ -39,21 +39,17 @@ class UntakenRowsSuite extends AnyFunSuite with KeyedFixture {
     s"$what leaves no keyed function behind; checkpoint format $format",
     Seq(Whole).filter(_ => (number % 2 == 0) == (format == "1")): _*
   ) {
-    withSettings(
-      "spark.sql.codegen.wholeStage" -> "false",
-      "spark.sql.streaming.stateStore.checkpointFormatVersion" -> format,
-      "spark.sql.streaming.stateStore.providerClass" ->
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    )(withFolder { folder =>
-      val stream = new Stream(folder)
-      val counted = process(stream.input, Spec())
-      (1 to 2).foreach { _ =>
+    withSettings(checkpointFormat(format) :+ "spark.sql.codegen.wholeStage" -> "false": _*)(withFolder {
+      folder =>
+        val stream = new Stream(folder)
+        val counted = process(stream.input, Spec())
+        (1 to 2).foreach { _ =>
+          stream.add(events: _*)
+          run(take(counted), folder.toString)
+        }
         stream.add(events: _*)
-        run(take(counted), folder.toString)
-      }
-      stream.add(events: _*)
-      stream.runOnce(counted)
-      assert(stream.rows.map(row => row.getString(0) -> row.getLong(2)).sorted == events.map(_.k -> 3L))
+        stream.runOnce(counted)
+        assert(stream.rows.map(row => row.getString(0) -> row.getLong(2)).sorted == events.map(_.k -> 3L))
     })
   }
 }

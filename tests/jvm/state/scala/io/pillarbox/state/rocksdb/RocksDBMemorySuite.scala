@@ -17,19 +17,20 @@ import org.scalatest.funsuite.AnyFunSuite
 /** What many databases in one process take, as with Spark's default of 200 partitions. */
 class RocksDBMemorySuite extends AnyFunSuite with RocksDBFixture with FewAndMany {
 
-  random("databases that are written stay within the limit, and take little beside it", 80, 200) { databases =>
-    val (bytesBefore, filesBefore) = (residentBytes, openFiles)
-    val backends = Seq.fill(databases)(openAt(newDirectory(), ScalaSerializers.long))
-    try {
-      val memory = RocksDBMemory.acquire(1L << 30)
+  random("databases that are written stay within the limit, and take little beside it", 80, 200) {
+    databases =>
+      val (bytesBefore, filesBefore) = (residentBytes, openFiles)
+      val backends = Seq.fill(databases)(openAt(newDirectory(), ScalaSerializers.long))
       try {
-        backends.foreach(write)
-        assert(memory.usage <= memory.limit)
-        // Objects on the heap among them.
-        assert((residentBytes - bytesBefore) / databases < (1500L << 10))
-        assert((openFiles - filesBefore) / databases <= 10)
-      } finally memory.close()
-    } finally backends.foreach(_.close())
+        val memory = RocksDBMemory.acquire(1L << 30)
+        try {
+          backends.foreach(write)
+          assert(memory.usage <= memory.limit)
+          // Objects on the heap among them.
+          assert((residentBytes - bytesBefore) / databases < (1500L << 10))
+          assert((openFiles - filesBefore) / databases <= 10)
+        } finally memory.close()
+      } finally backends.foreach(_.close())
   }
 
   test("a database beyond its memory has partitioned tables once it is opened again, and reads all others") {
