@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pillarbox as pb
-from spark_support import CallLog, by_value
+from spark_support import CallLog, by_value, run_stream
 
 by_value(__name__)
 
@@ -154,13 +154,7 @@ class Query:
         return reader.parquet(str(self.folder / side))
 
     def run(self, df: DataFrame, each: Any) -> None:
-        query = (
-            df.writeStream.foreachBatch(each)
-            .option("checkpointLocation", str(self.folder / "checkpoint"))
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination(120)
+        run_stream(df, self.folder, each)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
 import pillarbox as pb
-from spark_support import CallLog, by_value, using
+from spark_support import CallLog, by_value, run_stream, using
 
 by_value(__name__)
 
@@ -209,19 +209,11 @@ def test_calls_of_a_stream_wait_for_what_they_will_use(
         str(tmp_path / "in")
     )
     rows = spark.readStream.schema("id long, prompt string").option("maxFilesPerTrigger", 2)
-    query = (
-        rows.parquet(str(tmp_path / "in"))
-        .transform(
-            pb.async_io, using(log, 200), returns="same long", inputs=inputs, carry_over=carry_over,
-            limit=pb.Limit(**TOKENS, estimate=estimate, name=str(log)), resource=log.opened,
-        )
-        .select("same")
-        .writeStream.format("parquet")
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start(str(tmp_path / "out"))
+    called = rows.parquet(str(tmp_path / "in")).transform(
+        pb.async_io, using(log, 200), returns="same long", inputs=inputs, carry_over=carry_over,
+        limit=pb.Limit(**TOKENS, estimate=estimate, name=str(log)), resource=log.opened,
     )  # fmt: skip
-    assert query.awaitTermination(120)
+    run_stream(called.select("same"), tmp_path, "parquet")
     found = spark.read.parquet(str(tmp_path / "out")).collect()
     assert sorted(row.same for row in found) == list(range(12))
     assert log.since_open()[-1] > 1.9

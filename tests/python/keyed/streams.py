@@ -14,8 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from pillarbox._base.spark_versions import installed
-
-LIMIT_S = 120
+from spark_support import run_stream
 
 # What Spark Connect makes tables of rows with: a job of Spark takes thirty times as long.
 CONVERSION = "pyspark.sql.connect.conversion" if installed() == "4.0" else "pyspark.sql.conversion"
@@ -51,21 +50,14 @@ class Stream:
         self.count += 1
         return self
 
+    def source(self) -> DataFrame:
+        rows = self.spark.readStream.schema(self.schema).option("maxFilesPerTrigger", 1)
+        return rows.parquet(str(self.folder / "in"))
+
     def run(self, build: Callable[[DataFrame], DataFrame] | None = None) -> list[Any]:
         """Runs all that is there, and gives all rows that ever came out."""
-        stream = (
-            self.spark.readStream.schema(self.schema)
-            .option("maxFilesPerTrigger", 1)
-            .parquet(str(self.folder / "in"))
-        )
-        result = (build or self.build)(stream)
-        query = (
-            result.writeStream.format("parquet")
-            .option("checkpointLocation", self.checkpoint)
-            .trigger(availableNow=True)
-            .start(str(self.folder / "out"))
-        )
-        assert query.awaitTermination(LIMIT_S)
+        result = (build or self.build)(self.source())
+        run_stream(result, self.folder, "parquet")
         out = self.spark.read.schema(result.schema).parquet(str(self.folder / "out"))
         return [tuple(row) for row in out.collect()]
 
