@@ -8,6 +8,7 @@ import io.pillarbox.state.EventTimeTtlModelSuite._
 import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state.heap.HeapFixture
 import io.pillarbox.state.rocksdb.RocksDBFixture
+import io.pillarbox.testing.FewAndMany
 import org.scalacheck.Gen
 import org.scalactic.anyvals.PosInt
 import org.scalatest.funsuite.AnyFunSuite
@@ -16,14 +17,17 @@ import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 /**
  * Event-time TTL, which Flink has not, against a plain model, over random records, watermarks and restarts.
  */
-abstract class EventTimeTtlModelSuite extends AnyFunSuite with StateFixture with ScalaCheckPropertyChecks {
-  protected def scripts: PosInt
+abstract class EventTimeTtlModelSuite(few: PosInt, many: PosInt)
+    extends AnyFunSuite
+    with StateFixture
+    with ScalaCheckPropertyChecks
+    with FewAndMany {
 
   for {
     update <- Seq[Update](Update.ON_CREATE_AND_WRITE, Update.ON_READ_AND_WRITE)
     cleanup <- Seq(TestState.cleanup(), Cleanup.NONE)
   }
-    test(s"$update, $cleanup: what is seen is what the model holds") {
+    random(s"$update, $cleanup: what is seen is what the model holds", few, many) { scripts =>
       val ttl = TestState.ttl(Ttl, update, timeDomain = TimeDomain.EVENT_TIME, cleanup = cleanup)
       forAll(steps, minSuccessful(scripts))(run(ttl, _))
     }
@@ -76,13 +80,9 @@ abstract class EventTimeTtlModelSuite extends AnyFunSuite with StateFixture with
   }
 }
 
-class HeapEventTimeTtlModelSuite extends EventTimeTtlModelSuite with HeapFixture {
-  override protected def scripts: PosInt = 200
-}
+class HeapEventTimeTtlModelSuite extends EventTimeTtlModelSuite(200, 1000) with HeapFixture
 
-class RocksDBEventTimeTtlModelSuite extends EventTimeTtlModelSuite with RocksDBFixture {
-  override protected def scripts: PosInt = 20
-}
+class RocksDBEventTimeTtlModelSuite extends EventTimeTtlModelSuite(6, 60) with RocksDBFixture
 
 private object EventTimeTtlModelSuite {
   final val Ttl = 10L

@@ -8,6 +8,7 @@ import java.util.HexFormat
 import com.fasterxml.jackson.databind.node.ObjectNode
 import io.pillarbox.metered.journal.{CallKey, JournalOperator}
 import io.pillarbox.spark.base.SpecJson
+import io.pillarbox.spark.checkpoint.{OddFileSystem, StoreFiles}
 import io.pillarbox.spark.functions.{Held, OddFails, Repeat, WrongType}
 import io.pillarbox.spark.{LocalSpark, PythonBridge, SpecBuilder}
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection}
@@ -25,7 +26,7 @@ class CallJournalSuite extends AnyFunSuite with LocalSpark with Eventually {
 
   private def withFolder(scheme: String)(test: (Path, String) => Unit): Unit = {
     val conf = spark.sparkContext.hadoopConfiguration
-    conf.set("fs.store.impl", classOf[StoreFileSystem].getName)
+    OddFileSystem.install("store", conf)
     val folder = Files.createTempDirectory("journal")
     try test(folder, s"$scheme$folder/answers")
     finally Files.walk(folder).sorted(java.util.Comparator.reverseOrder()).forEach(Files.delete(_))
@@ -147,12 +148,12 @@ class CallJournalSuite extends AnyFunSuite with LocalSpark with Eventually {
     withFolder("store:") { (_, journal) =>
       Held.reset(below = 1000)
       calls(ids(0, 20), classOf[Held], journal)().collect()
-      StoreFileSystem.isFull = true
+      StoreFiles.isFull = true
       try {
         val error = intercept[Exception](calls(ids(0, 40), classOf[Held], journal)().collect())
         val text = Iterator.iterate[Throwable](error)(_.getCause).takeWhile(_ != null).mkString
         assert(text.contains("JOURNAL_FAILED") && text.contains("No space left") && text.contains(journal))
-      } finally StoreFileSystem.isFull = false
+      } finally StoreFiles.isFull = false
       val made = Held.started.get
       assert(calls(ids(0, 40), classOf[Held], journal)().count() == 40)
       assert(Held.started.get - made <= 20, "the first twenty were kept before")

@@ -11,6 +11,7 @@ import io.pillarbox.state._
 import io.pillarbox.state.rocksdb.store.{ColumnName, CompactionTtl, RocksDBConfig, RocksDBMemory}
 import org.rocksdb.ColumnFamilyHandle
 import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.tagobjects.Slow
 
 /** What is RocksDB's own: checkpoints of the directory, memory, compaction, and disks that fail. */
 class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
@@ -257,7 +258,7 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
     assert(condition)
   }
 
-  test("compaction drops what is older than its TTL and margin, and nothing younger") {
+  test("compaction drops what is older than its TTL and margin, and nothing younger", Slow) {
     assert(CompactionTtl.seconds(Ageing.named("value"), 5000L) == 7)
     val (young, old) = (new Ageing(ttlMs = 3600L * 1000), new Ageing)
     try {
@@ -269,7 +270,7 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
     }
   }
 
-  test("compaction in a batch of an earlier time drops nothing that was alive then") {
+  test("compaction in a batch of an earlier time drops nothing that was alive then", Slow) {
     val (now, earlier) = (new Ageing, new Ageing(clockBehind = 3600L * 1000))
     try {
       eventually(now.compacted() == 0)
