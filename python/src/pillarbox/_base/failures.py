@@ -81,12 +81,18 @@ def users_traceback(problem: BaseException) -> str:
     in the middle.
     """
     try:
-        text, message = _formatted(problem), str(problem)
-        if len(message) > LONGEST_MESSAGE:  # so that it stands there as it is told
-            text = text.replace(message, message_of(problem))
-        return _clean(text, LONGEST_TRACEBACK)
+        return _clean(_with_told_message(_formatted(problem), problem), LONGEST_TRACEBACK)
     except BaseException as broken:
         return f"(no traceback, since formatting it failed with {kind_of(broken)})\n"
+
+
+def _with_told_message(text: str, problem: BaseException) -> str:
+    """Return a traceback in which the message is cut as ``message_of`` does."""
+    try:
+        message = str(problem)
+    except BaseException:  # the traceback says so
+        return text
+    return text.replace(message, message_of(problem)) if len(message) > LONGEST_MESSAGE else text
 
 
 def _formatted(problem: BaseException) -> str:
