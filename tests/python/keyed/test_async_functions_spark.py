@@ -205,6 +205,41 @@ def test_rows_that_fail_may_come_out_with_their_error(rows: DataFrame) -> None:
     ]  # fmt: skip
 
 
+def test_answers_that_cross_with_deadlines_are_kept_or_undone_and_nothing_between(
+    spark: SparkSession,
+) -> None:
+    class Late(pb.AsyncKeyedProcessFunction):
+        def open(self, ctx: Any) -> None:
+            self.n = ctx.value_state("n", "int")
+            self.ids = ctx.list_state("ids", "bigint")
+            self.seen = ctx.map_state("seen", "bigint", "int")
+
+        async def process(self, row: Any, ctx: Any) -> Any:
+            n = (self.n.value() or 0) + 1
+            self.n.update(n)
+            self.ids.add(row.id)
+            self.seen.put(row.id, n)
+            await asyncio.sleep(0.017 + random.random() * 0.006)  # the deadline is among them
+            return ctx.key, row.id, n, self.ids.get(), len(list(self.seen.keys()))
+
+    df = spark.range(0, 600, 1, 1).selectExpr("id % 12 k", "id")
+    out = df.transform(
+        pb.process_keyed_async, Late(), by="k", order_by="id", on_error="column",
+        returns="k bigint, id bigint, n int, ids array<bigint>, seen int",
+        timeout=pb.Timeout(attempt="20ms"), retry=pb.Retry(2, backoff="1ms"), call_column="call",
+    )  # fmt: skip
+    kept: dict[int, list[int]] = defaultdict(list)
+    rows = out.collect()
+    for row in rows:
+        if row.error is None:
+            kept[row.k].append(row.id)
+            assert (row.n, row.ids, row.seen) == (len(kept[row.k]), kept[row.k], len(kept[row.k]))
+    assert len(rows) == 600
+    assert 0 < sum(map(len, kept.values())) < 600
+    assert {row.error.kind for row in rows if row.error is not None} == {"TIMEOUT"}
+    assert sum(row.call.attempts for row in rows) == pb.usage(out).first()["calls"]
+
+
 def test_the_resource_is_opened_once_a_worker_and_side_outputs_have_their_rows(
     rows: DataFrame,
 ) -> None:

@@ -266,7 +266,11 @@ class AsyncOptions:
                 "batching": batch and {"size": batch.rows, "wait_ms": self._batch_wait_ms(batch)},
                 "calls_per_key": self.calls_per_key or 0,
             },
-            "threads": self.capacity,
+            "worker": {
+                "threads": self.capacity,
+                "arguments": [],
+                "blocked_loop_ms": BLOCKED_LOOP_MS,
+            },
             "retry": self.retry and self.retry._to_spec(),
             "on_error": "column" if self.error_column else self.on_error,
             "error_column": self.error_column,
@@ -297,8 +301,6 @@ class AsyncOptions:
             "options": {},
             "call_scope": None,
             "expression": False,
-            "arguments": [],
-            "blocked_loop_ms": BLOCKED_LOOP_MS,
             "shown": self._shown(),
         }
 

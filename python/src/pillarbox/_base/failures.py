@@ -95,6 +95,15 @@ def users_traceback(problem: BaseException) -> str:
         return f"(no traceback, since formatting it failed with {kind_of(broken)})\n"
 
 
+def _with_told_message(text: str, problem: BaseException) -> str:
+    """Return a traceback in which the message is cut as ``message_of`` does."""
+    try:
+        message = str(problem)
+    except BaseException:  # the traceback says so
+        return text
+    return text.replace(message, message_of(problem)) if len(message) > LONGEST_MESSAGE else text
+
+
 def _formatted(problem: BaseException) -> str:
     summary = traceback.TracebackException.from_exception(problem)
     if isinstance(problem, (PillarboxError, Told)) and not any(map(_is_users, summary.stack)):

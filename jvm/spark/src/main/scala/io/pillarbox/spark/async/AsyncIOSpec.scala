@@ -197,6 +197,16 @@ private[pillarbox] final case class CarryOverSpec(
 private[pillarbox] final case class JournalSpec(path: String, ttlMs: Long, version: Option[String])
 
 /**
+ * The options that the Python worker alone goes by, which gets all of them.
+ *
+ * @param threads the most threads of a worker in which a plain function runs
+ * @param arguments in an expression the names of the function's parameters that are given by name, and an
+ *   empty text for each that is given by place
+ * @param blockedLoopMs the time after which a worker's loop that does not turn ends the task
+ */
+private[pillarbox] final case class WorkerOptions(threads: Int, arguments: Seq[String], blockedLoopMs: Long)
+
+/**
  * The options of one async I/O operator, as the Python API sends them; times in milliseconds, 0 = none.
  *
  * @param form the kind of the function: `row` and `batch` are coroutines, `thread` a plain function in the
@@ -218,10 +228,6 @@ private[pillarbox] final case class JournalSpec(path: String, ttlMs: Long, versi
  * @param callColumn the name of the column that tells of each row's call, if there is one
  * @param units in which calls report what they use
  * @param expression true for a call in an expression, whose only result is one value
- * @param arguments in an expression the names of the function's parameters that are given by name, and an
- *   empty text for each that is given by place
- * @param threads the most threads of a worker in which a plain function runs
- * @param blockedLoopMs the time after which a worker's loop that does not turn ends the task
  * @param shown the options that are no defaults, for `explain()`
  */
 private[pillarbox] final case class AsyncIOSpec(
@@ -230,7 +236,7 @@ private[pillarbox] final case class AsyncIOSpec(
     className: Option[String],
     options: Map[String, String],
     figures: CallFigures,
-    threads: Int,
+    worker: WorkerOptions,
     retry: Option[RetrySpec],
     onError: OnError,
     errorColumn: Option[String],
@@ -252,8 +258,6 @@ private[pillarbox] final case class AsyncIOSpec(
     callColumn: Option[String],
     units: Seq[String],
     expression: Boolean,
-    arguments: Seq[String],
-    blockedLoopMs: Long,
     shown: Seq[String]
 ) {
 

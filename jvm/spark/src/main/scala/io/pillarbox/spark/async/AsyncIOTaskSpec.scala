@@ -1,12 +1,13 @@
 package io.pillarbox.spark.async
 
+import com.fasterxml.jackson.databind.node.ObjectNode
 import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy}
 import io.pillarbox.async.{AsyncOptions, Keyed, Ticketing}
 import io.pillarbox.metered.budget.BudgetPart
 import io.pillarbox.metered.journal.CallKey
 import io.pillarbox.metered.limit.CallGate
 import io.pillarbox.spark.async.python.{ChannelSettings, PythonCallException, ResultDecoder}
-import io.pillarbox.spark.base.PythonText
+import io.pillarbox.spark.base.{PythonText, SpecJson}
 import io.pillarbox.spark.task.FailedCalls
 import io.pillarbox.spark.worker.SessionStart
 import org.apache.spark.TaskContext
@@ -234,14 +235,12 @@ private[pillarbox] final case class AsyncIOTaskSpec(
       .put("kind", "async")
       .put("name", spec.name)
       .put("capacity", spec.figures.capacity)
-      .put("threads", spec.threads)
       .put("explode", spec.explode)
       .put("expression", spec.expression)
-      .put("blocked_loop_ms", spec.blockedLoopMs)
       .put("input_schema", inputSchema.json)
       .put("look_ahead", lookAhead)
     spec.units.foldLeft(init.putArray("units"))(_.add(_))
-    spec.arguments.foldLeft(init.putArray("arguments"))(_.add(_)): Unit
+    init.setAll[ObjectNode](SpecJson.tree(spec.worker)): Unit
   }
 }
 

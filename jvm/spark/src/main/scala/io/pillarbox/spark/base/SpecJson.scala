@@ -32,6 +32,9 @@ private[pillarbox] object SpecJson {
         }
     }
 
+  /** Returns the fields of a case class. */
+  def tree(value: AnyRef): ObjectNode = mapper.valueToTree[ObjectNode](value)
+
   def write(value: AnyRef): String = mapper.writeValueAsString(value)
 
   /** Returns an object with the fields that `fill` puts into it. */
