@@ -81,7 +81,7 @@ class FlinkDifferentialSuite
   )
 
   private def configs(update: Update, visibility: Visibility): (StateTtl, FlinkTtl) = (
-    TestState.ttl(10, update, visibility, cleanup = Cleanup.NONE),
+    TestState.ttl(10, update, visibility),
     FlinkTtl
       .newBuilder(Duration.ofMillis(10))
       .setUpdateType(flinkUpdates(update))

@@ -121,7 +121,7 @@ object OurSide {
   final val Groups = 16
 
   def onHeap(clock: StateClock): KeyedStateBackend[Long] =
-    new HeapKeyedStateBackend(ScalaSerializers.long, Groups, KeyGroupRange(0, Groups - 1), clock)
+    new HeapKeyedStateBackend(ScalaSerializers.long, Groups, KeyGroupRange(0, Groups - 1), clock, sweeps = false)
 }
 
 /** An operator that a script is run on. */

@@ -21,16 +21,16 @@ abstract class EventTimeTtlModelSuite extends AnyFunSuite with StateFixture with
 
   for {
     update <- Seq[Update](Update.ON_CREATE_AND_WRITE, Update.ON_READ_AND_WRITE)
-    cleanup <- Seq(TestState.cleanup(), Cleanup.NONE)
+    sweeps <- Seq(true, false)
   }
-    test(s"$update, $cleanup: what is seen is what the model holds") {
-      val ttl = TestState.ttl(Ttl, update, timeDomain = TimeDomain.EVENT_TIME, cleanup = cleanup)
-      forAll(steps, minSuccessful(scripts))(run(ttl, _))
+    test(s"$update, clean-up $sweeps: what is seen is what the model holds") {
+      val ttl = TestState.ttl(Ttl, update, timeDomain = TimeDomain.EVENT_TIME)
+      forAll(steps, minSuccessful(scripts))(run(ttl, sweeps, _))
     }
 
-  private def run(ttl: StateTtl, steps: List[Step]): Unit = {
+  private def run(ttl: StateTtl, sweeps: Boolean, steps: List[Step]): Unit = {
     val model = new Model(ttl.update == Update.ON_READ_AND_WRITE)
-    var subject = new Subject(ttl, openBackend(ScalaSerializers.long, newClock(model.watermark)))
+    var subject = new Subject(ttl, openBackend(ScalaSerializers.long, newClock(model.watermark), sweeps = sweeps))
     try
       steps.foreach {
         case Advance(by) =>
@@ -40,7 +40,7 @@ abstract class EventTimeTtlModelSuite extends AnyFunSuite with StateFixture with
           val bytes = snapshotOf(subject.backend)
           subject.backend.close()
           val clock = newClock(model.watermark)
-          subject = new Subject(ttl, restored(openBackend(ScalaSerializers.long, clock), bytes))
+          subject = new Subject(ttl, restored(openBackend(ScalaSerializers.long, clock, sweeps = sweeps), bytes))
         case record: Record => assert(subject(record) == model(record), s"after $record")
       }
     finally subject.backend.close()

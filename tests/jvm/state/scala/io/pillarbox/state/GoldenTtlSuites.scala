@@ -21,7 +21,7 @@ abstract class GoldenTtlSuite extends AnyFunSuite with StateFixture {
   for (one <- new ObjectMapper().readTree(Files.readString(file)).get("cases").asScala)
     test(one.get("name").asText) {
       val clock = new ManualClock(0L)
-      withBackend(clock) { backend =>
+      withBackend(clock, sweeps = false) { backend =>
         val states = new GoldenTtlStates(backend, configOf(one.get("ttl")))
         one.get("steps").asScala.foreach(play(states, clock, backend, _))
         assert(states.told == one.get("told").asScala.map(_.asText).toSeq)
@@ -54,8 +54,7 @@ abstract class GoldenTtlSuite extends AnyFunSuite with StateFixture {
     if (node.has("update")) Update.ON_READ_AND_WRITE else Update.ON_CREATE_AND_WRITE,
     if (node.has("visibility")) Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP
     else Visibility.NEVER_RETURN_EXPIRED,
-    if (node.has("time_domain")) TimeDomain.EVENT_TIME else TimeDomain.PROCESSING_TIME,
-    Cleanup.NONE
+    if (node.has("time_domain")) TimeDomain.EVENT_TIME else TimeDomain.PROCESSING_TIME
   )
 }
 

@@ -12,11 +12,10 @@ import io.pillarbox.api.{
   Serializers,
   StateTtl,
   TimeDomain,
-  TypeSerializer,
   ValueState
 }
 import io.pillarbox.state.ScalaHandles._
-import io.pillarbox.state.heap.HeapKeyedStateBackend
+import io.pillarbox.state.heap.HeapFixture
 import io.pillarbox.state.rocksdb.RocksDBKeyedStateBackend
 import io.pillarbox.state.rocksdb.store.RocksDBConfig
 import io.pillarbox.testing.{FewAndMany, TestDisk}
@@ -34,14 +33,8 @@ class StateReplayProperties
     extends AnyFunSuite
     with ScalaCheckPropertyChecks
     with FewAndMany
-    with StateFixture {
+    with HeapFixture {
   import StateReplayProperties._
-
-  override def openBackend[K](
-      keys: TypeSerializer[K],
-      clock: StateClock,
-      range: KeyGroupRange
-  ): KeyedStateBackend[K] = new HeapKeyedStateBackend[K](keys, 128, range, clock)
 
   private val ttls: Seq[(String, Option[StateTtl])] = Seq("no TTL" -> None) ++ (for {
     time <- Seq(TimeDomain.PROCESSING_TIME, TimeDomain.EVENT_TIME)

@@ -16,7 +16,7 @@ import io.pillarbox.api.{
 import io.pillarbox.state.ScalaHandles._
 import org.scalatest.funsuite.AnyFunSuite
 
-/** What TTL must do on every backend. Clean-up that isn't lazy is off, but in the tests of its own. */
+/** What TTL must do on every backend. The heap's clean-up of other keys is off. */
 abstract class TtlContract extends AnyFunSuite with StateFixture {
 
   private def ttl(
@@ -25,11 +25,11 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
       time: TimeDomain = TimeDomain.PROCESSING_TIME,
       millis: Long = 100L
   ): Option[StateTtl] =
-    Some(TestState.ttl(millis, update, visibility, time, Cleanup.NONE))
+    Some(TestState.ttl(millis, update, visibility, time))
 
   private def run(test: (KeyedStateBackend[String], ManualClock) => Unit): Unit = {
     val clock = new ManualClock(1000L)
-    withBackend(clock) { backend =>
+    withBackend(clock, sweeps = false) { backend =>
       backend.setCurrentKey("a")
       test(backend, clock)
     }
@@ -590,29 +590,6 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
       assert(v.value() == "1" && l.get().size == 2 && m.get("x") == 1L)
       clock.watermark = 150L
       assert(v.value() == null && l.get().isEmpty && m.isEmpty)
-    }
-  }
-
-  test("a full snapshot leaves expired entries out if asked to, and the running state keeps them") {
-    for ((filter, kept) <- Seq(true -> 1L, false -> 2L)) run { (backend, clock) =>
-      val config = ttl(visibility = Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP)
-        .map(_.withCleanup(new Cleanup(filter, 0, false, false)))
-      val l = backend.getOrCreate(list.living(config))
-      val m = backend.getOrCreate(map.living(config))
-      val v = backend.getOrCreate(value.living(config))
-      l.add("1")
-      m.put("1", 1L)
-      v.update("1")
-      clock.processingTime = 1050L
-      l.add("2")
-      m.put("2", 2L)
-      backend.setCurrentKey("b")
-      v.update("2")
-      clock.processingTime = 1100L
-      val snapshot = snapshotOf(backend)
-      Seq("list", "map", "value").foreach(name => assert(entriesOf(snapshot, name) == kept, name))
-      backend.setCurrentKey("a")
-      assert(l.get().size == 2 && v.value() == "1")
     }
   }
 

@@ -40,7 +40,6 @@ private[pillarbox] abstract class KeyedStateBackend[K](
   private val states = mutable.LinkedHashMap.empty[String, KeyedStateBackend.Registered]
   protected final var currentVersion = 0L
   protected final var isClosed = false
-  private var everyRecord: Array[() => Unit] = Array.empty
 
   /**
    * Makes `key` the current key, on which handles act, in the void namespace.
@@ -58,7 +57,6 @@ private[pillarbox] abstract class KeyedStateBackend[K](
     val keyGroup = KeyGroups.keyGroupOf(hash, maxKeyGroups)
     if (!keyGroupRange.contains(keyGroup)) throw StateErrors.outsideRange(keyGroup, keyGroupRange)
     moveTo(key, hash, keyGroup)
-    runEveryRecord()
   }
 
   /** Leaves the key context: keyed access fails until the next [[setCurrentKey]]. */
@@ -203,9 +201,6 @@ private[pillarbox] abstract class KeyedStateBackend[K](
 
   private[state] final def hasCurrentKey: Boolean = keySet
 
-  /** Runs `action` each time a key is set, after the change. */
-  private[state] final def onEveryRecord(action: () => Unit): Unit = everyRecord = everyRecord :+ action
-
   /** Checks the thread and that there is a key; every keyed access calls it first. */
   private[pillarbox] final def checkAccess(): Unit = {
     if (Thread.currentThread ne owner) throw StateErrors.wrongThread(owner)
@@ -235,14 +230,6 @@ private[pillarbox] abstract class KeyedStateBackend[K](
     group = keyGroup
     namespace = Namespace.Void
     contextVersion += 1
-  }
-
-  private def runEveryRecord(): Unit = {
-    var i = 0
-    while (i < everyRecord.length) {
-      everyRecord(i)()
-      i += 1
-    }
   }
 }
 

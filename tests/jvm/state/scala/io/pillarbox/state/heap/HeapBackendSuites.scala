@@ -7,8 +7,9 @@ trait HeapFixture extends StateFixture {
   override def openBackend[K](
       keys: TypeSerializer[K],
       clock: StateClock,
-      range: KeyGroupRange
-  ): KeyedStateBackend[K] = new HeapKeyedStateBackend[K](keys, 128, range, clock)
+      range: KeyGroupRange,
+      sweeps: Boolean
+  ): KeyedStateBackend[K] = new HeapKeyedStateBackend[K](keys, 128, range, clock, sweeps = sweeps)
 }
 
 class HeapKeyedStateSuite extends KeyedStateContract with HeapFixture

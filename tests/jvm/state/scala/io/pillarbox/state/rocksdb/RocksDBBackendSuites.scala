@@ -28,7 +28,8 @@ trait RocksDBFixture extends StateFixture with BeforeAndAfterAll { self: Suite =
   override def openBackend[K](
       keys: TypeSerializer[K],
       clock: StateClock,
-      range: KeyGroupRange
+      range: KeyGroupRange,
+      sweeps: Boolean
   ): KeyedStateBackend[K] = openAt(newDirectory(), keys, clock, range)
 
   protected def openAt[K](

@@ -311,12 +311,6 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
     assert(
       CompactionTtl.seconds(list.living(Some(TestState.ttl(1000L, Update.ON_READ_AND_WRITE))), 0L) == 0
     )
-    assert(
-      CompactionTtl.seconds(
-        value.living(Some(TestState.ttl(1000L, cleanup = Cleanup.NONE))),
-        0L
-      ) == 0
-    )
     assert(CompactionTtl.seconds(value, 0L) == 0)
     assert(CompactionTtl.seconds(value.living(Some(TestState.ttl(Long.MaxValue))), 0L) == 0)
   }

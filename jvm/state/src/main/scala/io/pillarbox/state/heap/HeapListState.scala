@@ -3,7 +3,6 @@ package io.pillarbox.state.heap
 import io.pillarbox.api.{StateDescriptor, TypeSerializer}
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
-import io.pillarbox.state.ttl.SnapshotCut
 
 /**
  * A [[HeapList]] a key. The table's stamp is a lower bound of those of the elements, so that a sweep touches
@@ -181,13 +180,7 @@ private[heap] final class HeapListState[K, T](
       if (elements != null) {
         val keyGroup = keyGroupOf(at)
         if (elements.accessTimeChanged) writeAccessTime(at, elements, keyGroup, writer)
-        writeElements(
-          at,
-          math.min(elements.committedBelow, elements.rewriteFrom),
-          keyGroup,
-          SnapshotCut.Nothing,
-          writer
-        )
+        writeElements(at, math.min(elements.committedBelow, elements.rewriteFrom), keyGroup, writer)
       }
     }
   }
@@ -207,10 +200,10 @@ private[heap] final class HeapListState[K, T](
     }
   }
 
-  override protected def writeEntry(at: Int, cut: SnapshotCut, writer: StateStreamWriter): Unit = {
+  override protected def writeEntry(at: Int, writer: StateStreamWriter): Unit = {
     val keyGroup = keyGroupOf(at)
     if (list(at).accessTime != Long.MinValue) writeAccessTime(at, list(at), keyGroup, writer)
-    writeElements(at, Long.MinValue, keyGroup, cut, writer)
+    writeElements(at, Long.MinValue, keyGroup, writer)
   }
 
   private def writeAccessTime(at: Int, elements: HeapList, keyGroup: Int, writer: StateStreamWriter): Unit = {
@@ -222,17 +215,11 @@ private[heap] final class HeapListState[K, T](
     writer.endValue()
   }
 
-  private def writeElements(
-      at: Int,
-      from: Long,
-      keyGroup: Int,
-      cut: SnapshotCut,
-      writer: StateStreamWriter
-  ): Unit = {
+  private def writeElements(at: Int, from: Long, keyGroup: Int, writer: StateStreamWriter): Unit = {
     val elements = list(at)
     var i = elements.firstFrom(from)
     while (i < elements.end) {
-      if (elements.element(i) != null && !(hasStamps && cut.leavesOut(elements.timestamp(i)))) {
+      if (elements.element(i) != null) {
         writer.beginPut(keyGroup)
         writePrefix(at, keyGroup, writer)
         writer.out.writeLong(elements.number(i))

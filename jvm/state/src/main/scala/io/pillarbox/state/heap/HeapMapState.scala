@@ -3,7 +3,6 @@ package io.pillarbox.state.heap
 import io.pillarbox.api.{Bytes, StateDescriptor, TypeSerializer}
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
-import io.pillarbox.state.ttl.SnapshotCut
 
 /**
  * Maps of all keys in one [[MapTable]]; the key table holds the chain of each map. A stamp belongs to one
@@ -162,11 +161,11 @@ private[heap] final class HeapMapState[K, UK, UV](
     }
   }
 
-  override protected def writeEntry(owner: Int, cut: SnapshotCut, writer: StateStreamWriter): Unit = {
+  override protected def writeEntry(owner: Int, writer: StateStreamWriter): Unit = {
     val keyGroup = keyGroupOf(owner)
     var at = chain(owner).head
     while (at >= 0) {
-      if (!hasStamps || !cut.leavesOut(slots.timestamps(at))) writeOne(at, keyGroup, writer)
+      writeOne(at, keyGroup, writer)
       at = slots.next(at)
     }
   }

@@ -3,7 +3,7 @@ package io.pillarbox.state.heap
 import io.pillarbox.api.{State, StateDescriptor}
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
-import io.pillarbox.state.ttl.{SnapshotCut, TtlPolicy}
+import io.pillarbox.state.ttl.TtlPolicy
 
 /**
  * The common part of the heap's handles: the key table, the position of the current key, the sweep, and
@@ -82,14 +82,13 @@ private[heap] abstract class HeapState[K](
   def commitChanges(): Unit
 
   /** Writes the entry of one position in full. */
-  protected def writeEntry(entry: Int, cut: SnapshotCut, writer: StateStreamWriter): Unit
+  protected def writeEntry(entry: Int, writer: StateStreamWriter): Unit
 
   final def writeAll(writer: StateStreamWriter): Unit = {
-    val cut = SnapshotCut.of(descriptor, backend)
     writer.beginGathering(backend.keyGroupRange, table.used)
     var entry = 0
     while (entry < table.highWater) {
-      if (isAlive(entry)) writeEntry(entry, cut, writer)
+      if (isAlive(entry)) writeEntry(entry, writer)
       entry += 1
     }
     writer.endGathering()

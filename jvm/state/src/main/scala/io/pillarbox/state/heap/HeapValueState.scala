@@ -3,7 +3,6 @@ package io.pillarbox.state.heap
 import io.pillarbox.api.{StateDescriptor, TypeSerializer}
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
-import io.pillarbox.state.ttl.SnapshotCut
 
 /** Keeps one object a key, with its stamp in the column beside it: values, aggregates, accumulators. */
 private[heap] final class HeapValueState[K, V](
@@ -52,7 +51,7 @@ private[heap] final class HeapValueState[K, V](
     } else if (first != StateClock.Unknown) restamp(at, first)
 
   override def writeChanges(writer: StateStreamWriter): Unit = table.forEachChanged { at =>
-    if (isAlive(at)) writeEntry(at, SnapshotCut.Nothing, writer)
+    if (isAlive(at)) writeEntry(at, writer)
     else {
       val keyGroup = keyGroupOf(at)
       writer.beginRemove(keyGroup)
@@ -63,16 +62,15 @@ private[heap] final class HeapValueState[K, V](
 
   override def commitChanges(): Unit = table.commitChanges(at => if (!isAlive(at)) table.free(at))
 
-  override protected def writeEntry(at: Int, cut: SnapshotCut, writer: StateStreamWriter): Unit =
-    if (!hasStamps || !cut.leavesOut(table.timestamps(at))) {
-      val keyGroup = keyGroupOf(at)
-      writer.beginPut(keyGroup)
-      writePrefix(at, keyGroup, writer)
-      writer.endKey()
-      if (hasStamps) writer.out.writeLong(table.timestamps(at))
-      serializer.serialize(table.value(at).asInstanceOf[V], writer.out)
-      writer.endValue()
-    }
+  override protected def writeEntry(at: Int, writer: StateStreamWriter): Unit = {
+    val keyGroup = keyGroupOf(at)
+    writer.beginPut(keyGroup)
+    writePrefix(at, keyGroup, writer)
+    writer.endKey()
+    if (hasStamps) writer.out.writeLong(table.timestamps(at))
+    serializer.serialize(table.value(at).asInstanceOf[V], writer.out)
+    writer.endValue()
+  }
 
   override protected def load(at: Int, record: RecordReader[K], plan: RestorePlan[AnyRef, AnyRef]): Unit =
     if (record.isPut) {

@@ -9,7 +9,7 @@ import io.pillarbox.api.{OutputView, State, StateDescriptor, TypeSerializer}
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
 import io.pillarbox.state.rocksdb.entries.{EntryStore, StateColumn}
-import io.pillarbox.state.rocksdb.list.{ListChanges, ListChunk, ListLoader}
+import io.pillarbox.state.rocksdb.list.{ListChanges, ListChunk, ListLoader, ListSnapshot}
 import io.pillarbox.state.rocksdb.store._
 import io.pillarbox.state.ttl.TtlStates
 
@@ -120,13 +120,12 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
     val writer = new StateStreamWriter(out, header(isSnapshot = true, currentVersion))
     columns.values.foreach { column =>
       writer.beginState(column.id)
-      val descriptor = states.get(column.name.state).map(_.descriptor)
-      val filter =
-        if (column.isPacked) new ListSnapshot(writer, descriptor, this)
-        else new EntrySnapshot(writer, descriptor, this)
+      val lists = new ListSnapshot(writer)
       val scan = entries.scan(column, Array.emptyByteArray, 4096)
-      while (scan.next()) filter.write(scan.key, scan.value)
-      filter.finish()
+      while (scan.next())
+        if (column.isPacked) lists.write(scan.key, scan.value)
+        else writer.record(scan.key, 0, scan.key.length, scan.value, 0, scan.value.length)
+      lists.finish()
     }
     writer.finish()
   }

@@ -81,18 +81,3 @@ private[pillarbox] object TtlPolicy {
   def now(descriptor: StateDescriptor[_], backend: KeyedStateBackend[_]): Long =
     of(descriptor, backend).fold(StateClock.Unknown)(_.now)
 }
-
-/** Leaves expired entries out of a full snapshot, if the TTL asks for that. */
-private[state] final class SnapshotCut private (upTo: Long, first: Long) {
-  def leavesOut(stamp: Long): Boolean = Stamped.isUpTo(stamp, upTo, first)
-}
-
-private[state] object SnapshotCut {
-  val Nothing: SnapshotCut = new SnapshotCut(StateClock.Unknown, StateClock.Unknown)
-
-  def of(descriptor: StateDescriptor[_], backend: KeyedStateBackend[_]): SnapshotCut =
-    TtlPolicy
-      .of(descriptor, backend)
-      .filter(_.config.cleanup.inFullSnapshot)
-      .fold(Nothing)(policy => new SnapshotCut(policy.limit(policy.now), policy.start))
-}

@@ -32,7 +32,7 @@ private[rocksdb] object CompactionTtl {
     if (wanted == 0) found == 0 else found >= wanted && found / 4 <= wanted
 
   private def isSound(descriptor: StateDescriptor[_], ttl: StateTtl): Boolean =
-    ttl.cleanup.atCompaction && ttl.timeDomain == TimeDomain.PROCESSING_TIME &&
+    ttl.timeDomain == TimeDomain.PROCESSING_TIME &&
       !(descriptor.kind == StateDescriptor.Kind.LIST && ttl.update == Update.ON_READ_AND_WRITE)
 
   private def seconds(ttl: Long, margin: Long): Int = {
