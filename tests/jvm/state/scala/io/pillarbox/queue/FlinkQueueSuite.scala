@@ -6,7 +6,6 @@ import java.util.{Collection => JCollection, IdentityHashMap, Set => JSet}
 import scala.jdk.CollectionConverters._
 
 import io.pillarbox.api.{InputView, OutputView}
-import io.pillarbox.state.KeyGroupRange
 import io.pillarbox.testing.JUnitSuite
 import org.apache.flink.runtime.state.InternalPriorityQueueTestBase
 import org.apache.flink.runtime.state.InternalPriorityQueueTestBase.{TestElement => FlinkElement}

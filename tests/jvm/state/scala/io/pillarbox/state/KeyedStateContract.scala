@@ -426,18 +426,6 @@ abstract class KeyedStateContract extends AnyFunSuite with StateFixture {
     }
   }
 
-  test("a key outside the key-group range is refused") {
-    val backend = openBackend(ScalaSerializers.long, new ManualClock, KeyGroupRange(3, 5))
-    try {
-      val (inside, outside) = (0L to 1000L).partition { key =>
-        KeyGroupRange(3, 5).contains(KeyGroups.keyGroupOf(java.lang.Long.hashCode(key), 128))
-      }
-      inside.foreach(backend.setCurrentKey)
-      val error = intercept[IllegalArgumentException](backend.setCurrentKey(outside.head))
-      assert(error.getMessage.contains("[3, 5]"))
-    } finally backend.close()
-  }
-
   test("one name is one type") {
     withBackend() { backend =>
       val state = backend.getOrCreate(value)

@@ -23,7 +23,6 @@ trait StateFixture {
   def openBackend[K](
       keys: TypeSerializer[K],
       clock: StateClock,
-      range: KeyGroupRange = KeyGroupRange(0, 127),
       sweeps: Boolean = true
   ): KeyedStateBackend[K]
 

@@ -233,7 +233,7 @@ class StateReplayProperties
           cacheBytes = 16 << 10,
           listChunkBytes = 1 + directories.size * 16
         )
-        new RocksDBKeyedStateBackend(Serializers.ofString, 128, KeyGroupRange(0, 127), clock, config)
+        new RocksDBKeyedStateBackend(Serializers.ofString, clock, config)
       }
   }
 }

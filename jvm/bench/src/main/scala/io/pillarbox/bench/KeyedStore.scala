@@ -84,18 +84,15 @@ object KeyedStore {
 
 private final class PillarboxKeyedStore(kind: String, ttl: String) extends KeyedStore {
   private val directory = Files.createTempDirectory("pillarbox-bench")
-  private val range = KeyGroupRange(0, KeyedStore.KeyGroups - 1)
 
   /** As on Spark: a field, which is set once a micro-batch. */
   private val clock = new EventClock
   startBatch()
   private val backend: KeyedStateBackend[Long] =
-    if (kind == "heap") new HeapKeyedStateBackend(ScalaSerializers.long, KeyedStore.KeyGroups, range, clock)
+    if (kind == "heap") new HeapKeyedStateBackend(ScalaSerializers.long, clock)
     else
       new RocksDBKeyedStateBackend(
         ScalaSerializers.long,
-        KeyedStore.KeyGroups,
-        range,
         clock,
         RocksDBConfig(directory, KeyedStore.RocksDBBytes, KeyedStore.WriteBackBytes)
       )

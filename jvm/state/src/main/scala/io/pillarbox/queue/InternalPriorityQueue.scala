@@ -36,6 +36,12 @@ private[pillarbox] trait InternalPriorityQueue[T <: Prioritized] {
   /** The number of elements if it is known without counting them, else -1. */
   def knownSize: Int = size
 
+  /**
+   * About the number of elements, for people to read: exact where [[size]] needs no counting. Costs little,
+   * however often it is asked for.
+   */
+  def estimatedSize(): Long = size.toLong
+
   /** Adds all; cheaper than one by one where the order can be built in bulk. `null` counts as empty. */
   def addAll(elements: Iterable[T]): Unit
 
@@ -55,12 +61,6 @@ private[pillarbox] trait KeyGroupedInternalPriorityQueue[T <: Prioritized] exten
    * @throws IllegalArgumentException if the key group is not one of the queue's
    */
   def subsetForKeyGroup(keyGroup: Int): IndexedSeq[T]
-
-  /**
-   * About the number of elements, for people to read: exact where [[size]] needs no counting. Costs little,
-   * however often it is asked for.
-   */
-  def estimatedSize(): Long = size.toLong
 }
 
 /**

@@ -12,25 +12,14 @@ import io.pillarbox.api.{State, StateDescriptor, TypeSerializer}
  * Every method is for the owner thread (the creating one, until [[takeOwnership]]), except where it says
  * otherwise. State is durable only through what [[commit]] and [[snapshot]] write; restoring a snapshot and
  * the logs after it, in order, into a new backend of either kind gives the state of the last log's commit.
- *
- * @param maxKeyGroups the number of all key groups; fixed for the life of the state
- * @param keyGroupRange the key groups that this partition owns
  */
 private[pillarbox] abstract class KeyedStateBackend[K](
     final val keySerializer: TypeSerializer[K],
-    final val maxKeyGroups: Int,
-    final val keyGroupRange: KeyGroupRange,
     final val clock: StateClock
 ) extends AutoCloseable {
-  require(
-    maxKeyGroups > keyGroupRange.end && maxKeyGroups <= KeyedStateBackend.MaxKeyGroups,
-    s"Key groups $keyGroupRange don't fit into $maxKeyGroups (at most ${KeyedStateBackend.MaxKeyGroups})"
-  )
-
   private var owner: Thread = Thread.currentThread
   private var key: K = _
   private var keySet = false
-  private var group = -1
   private[state] var keyHash = 0
   private[state] var namespace: Namespace = Namespace.Void
 
@@ -44,7 +33,7 @@ private[pillarbox] abstract class KeyedStateBackend[K](
   /**
    * Makes `key` the current key, on which handles act, in the void namespace.
    *
-   * @throws IllegalArgumentException if the key is null or outside the backend's key groups
+   * @throws IllegalArgumentException if the key is null
    */
   final def setCurrentKey(key: K): Unit = {
     if (key == null) throw new IllegalArgumentException("The current key can't be null: filter such rows out")
@@ -54,9 +43,11 @@ private[pillarbox] abstract class KeyedStateBackend[K](
   /** Does as [[setCurrentKey]], with the key's hash by the key serializer. */
   private[pillarbox] final def setCurrentKey(key: K, hash: Int): Unit = {
     checkThread()
-    val keyGroup = KeyGroups.keyGroupOf(hash, maxKeyGroups)
-    if (!keyGroupRange.contains(keyGroup)) throw StateErrors.outsideRange(keyGroup, keyGroupRange)
-    moveTo(key, hash, keyGroup)
+    this.key = key
+    keySet = true
+    keyHash = hash
+    namespace = Namespace.Void
+    contextVersion += 1
   }
 
   /** Leaves the key context: keyed access fails until the next [[setCurrentKey]]. */
@@ -68,8 +59,6 @@ private[pillarbox] abstract class KeyedStateBackend[K](
 
   /** @throws StateAccessException if no key is set */
   final def currentKey: K = if (keySet) key else throw StateErrors.noCurrentKey
-
-  final def currentKeyGroup: Int = if (keySet) group else throw StateErrors.noCurrentKey
 
   /** Sets the namespace that handles act on until the next [[setCurrentKey]]. */
   final def setCurrentNamespace(namespace: Namespace): Unit = {
@@ -151,8 +140,8 @@ private[pillarbox] abstract class KeyedStateBackend[K](
    * Reads a snapshot, or a log that follows the last read one. Must come before the first state is
    * registered.
    *
-   * Entries of key groups outside the range are left out. Those of several partitions (before a change of
-   * their number) may be read one after the other, with [[restoresOther]] between them.
+   * Those of several partitions (before a change of their number) may be read one after the other, with
+   * [[restoresOther]] between them.
    *
    * @param source names the file in errors
    * @param keeps true for the keys whose entries are taken; null for all
@@ -223,23 +212,12 @@ private[pillarbox] abstract class KeyedStateBackend[K](
     }
   }
 
-  private def moveTo(key: K, hash: Int, keyGroup: Int): Unit = {
-    this.key = key
-    keySet = true
-    keyHash = hash
-    group = keyGroup
-    namespace = Namespace.Void
-    contextVersion += 1
-  }
 }
 
 private[pillarbox] object KeyedStateBackend {
 
   /** A state as it is kept, and as the user sees it. */
   private final class Registered(val raw: Stamped, val handle: State)
-
-  /** The most key groups: one takes two bytes on disk. */
-  final val MaxKeyGroups: Int = 1 << 15
 }
 
 /**

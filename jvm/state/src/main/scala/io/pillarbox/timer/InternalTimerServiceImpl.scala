@@ -19,11 +19,11 @@ private[pillarbox] final class InternalTimerServiceImpl[K](
     trackChanges: Boolean = false
 ) extends PolledTimerService[K]
     with AutoCloseable {
-  import backend.{keyGroupRange, keySerializer, maxKeyGroups}
+  import backend.keySerializer
 
   private val eventTime = newStore(TimeDomain.EVENT_TIME)
   private val processingTime = newStore(TimeDomain.PROCESSING_TIME)
-  private val log = new TimerLog(keySerializer, maxKeyGroups, keyGroupRange)
+  private val log = new TimerLog(keySerializer)
 
   override def register(kind: TimeDomain, namespace: Namespace, time: Long): Unit =
     storeOf(kind).add(backend.currentKey, namespace, time): Unit
@@ -79,7 +79,7 @@ private[pillarbox] final class InternalTimerServiceImpl[K](
   }
 
   /**
-   * Reads a snapshot, or a commit that follows the last read one; timers of other partitions are left out.
+   * Reads a snapshot, or a commit that follows the last read one.
    *
    * @param source names the file in errors
    * @param keeps true for the keys whose timers are taken; null for all
@@ -103,7 +103,7 @@ private[pillarbox] final class InternalTimerServiceImpl[K](
   }
 
   private def newStore(kind: TimeDomain): TimerStore[K] =
-    new TimerStore(new TimerType(kind, keySerializer, maxKeyGroups), keyGroupRange, queues, trackChanges)
+    new TimerStore(new TimerType(kind, keySerializer), queues, trackChanges)
 
   private def storeOf(kind: TimeDomain): TimerStore[K] = kind match {
     case TimeDomain.EVENT_TIME => eventTime

@@ -6,19 +6,15 @@ import java.util.zip.{CRC32C, CheckedInputStream, CheckedOutputStream}
 import scala.util.Using
 
 import io.pillarbox.api.{Compatibility, InputView, OutputView, SerializerSnapshot, TimeDomain, TypeSerializer}
-import io.pillarbox.state.{KeyGroupRange, StateRestoreException}
+import io.pillarbox.state.StateRestoreException
 
 /**
- * Timers on a stream: a header (magic, format version, number of key groups, key type), a record for each
+ * Timers on a stream: a header (magic, format version, key type), a record for each
  * timer (its change, its bytes), an end mark, the number of records and a CRC-32C of everything before.
  *
  * A snapshot is a log that only adds. Heap and RocksDB queues write and read the same bytes.
  */
-private[timer] final class TimerLog[K](
-    keySerializer: TypeSerializer[K],
-    maxKeyGroups: Int,
-    range: KeyGroupRange
-) {
+private[timer] final class TimerLog[K](keySerializer: TypeSerializer[K]) {
   import TimerLog._
 
   def writeSnapshot(out: OutputStream, eventTime: TimerStore[K], processingTime: TimerStore[K]): Unit =
@@ -89,7 +85,6 @@ private[timer] final class TimerLog[K](
     keySerializer.snapshot.writeTo(keyType)
     data.writeInt(Magic)
     data.writeShort(FormatVersion)
-    data.writeInt(maxKeyGroups)
     data.writeInt(keyType.length)
     data.write(keyType.array, 0, keyType.length)
   }
@@ -100,18 +95,12 @@ private[timer] final class TimerLog[K](
     val version = data.readShort().toInt
     if (version != FormatVersion)
       throw StateRestoreException.otherFormat(s"The timers of $source", version, FormatVersion)
-    val groups = data.readInt()
-    if (groups != maxKeyGroups)
-      throw restoreError(
-        "TIMERS_KEY_GROUPS_DIFFER",
-        s"$source was written with $groups key groups, now there are $maxKeyGroups: their number can't change"
-      )
     checkKeyType(SerializerSnapshot.readFrom(new InputView(readBytes(data))), source)
   }
 
   private def checkKeyType(written: SerializerSnapshot, source: String): Unit =
     if (!keySerializer.compatibilityWith(written).isInstanceOf[Compatibility.AsIs[_]])
-      throw restoreError(
+      throw new StateRestoreException(
         "TIMERS_KEY_TYPE_DIFFERS",
         s"$source has timers of keys of type $written, now they are ${keySerializer.snapshot}: " +
           "the type of the key can't change while there are timers"
@@ -155,7 +144,7 @@ private[timer] final class TimerLog[K](
 
     def take(input: InputView, isAdded: Boolean): Unit = {
       val timer = serializer.deserialize(input)
-      if (range.contains(timer.keyGroup) && (keeps == null || keeps(timer.key))) {
+      if (keeps == null || keeps(timer.key)) {
         if (isAdded) add(timer)
         else {
           flush()
@@ -180,7 +169,7 @@ private[timer] final class TimerLog[K](
 
 private object TimerLog {
   private final val Magic = 0x50425431
-  private final val FormatVersion = 1
+  private final val FormatVersion = 2
   private final val EndMark = 0
 
   /** Bounds the memory of a restore into RocksDB; a heap builds its order once for so many. */
@@ -205,7 +194,4 @@ private object TimerLog {
       s"The timers in $source are damaged: $what. Restore an older version",
       cause
     )
-
-  private def restoreError(condition: String, message: String): StateRestoreException =
-    new StateRestoreException(condition, message)
 }

@@ -161,8 +161,6 @@ class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
   test("removed entries leave nothing behind: a table that is filled and emptied doesn't grow") {
     val backend = new HeapKeyedStateBackend[String](
       Serializers.ofString,
-      128,
-      KeyGroupRange(0, 127),
       new ManualClock,
       tracksChanges = false
     )

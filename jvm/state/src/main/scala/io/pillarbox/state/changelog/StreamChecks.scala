@@ -8,7 +8,7 @@ private[state] object StreamChecks {
   /**
    * Returns the version that the state has after this stream.
    *
-   * @throws StateRestoreException if its keys or key groups differ, or a log doesn't follow the version read
+   * @throws StateRestoreException if its keys differ, or a log doesn't follow the version read
    *   so far
    */
   def version(
@@ -19,8 +19,6 @@ private[state] object StreamChecks {
   ): Long = {
     if (header.key != backend.keySerializer.snapshot)
       throw StateStreamFormat.mismatch(source, "the key type", header.key, backend.keySerializer.snapshot)
-    if (header.maxKeyGroups != backend.maxKeyGroups)
-      throw StateStreamFormat.mismatch(source, "key groups", header.maxKeyGroups, backend.maxKeyGroups)
     if (!header.isSnapshot && header.version != backend.version + 1)
       throw StateStreamFormat.doesNotFollow(source, header.version, backend.version)
     if (header.isSnapshot && !nothingRead) math.max(backend.version, header.version) else header.version

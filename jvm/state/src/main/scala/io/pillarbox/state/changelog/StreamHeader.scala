@@ -1,7 +1,7 @@
 package io.pillarbox.state.changelog
 
 import io.pillarbox.api.{InputView, OutputView, SerializerSnapshot}
-import io.pillarbox.state.{KeyGroupRange, StateClock}
+import io.pillarbox.state.StateClock
 
 /**
  * The first block of a stream.
@@ -14,8 +14,6 @@ private[state] final case class StreamHeader(
     isSnapshot: Boolean,
     version: Long,
     key: SerializerSnapshot,
-    maxKeyGroups: Int,
-    range: KeyGroupRange,
     states: Seq[StateMeta],
     firstWatermark: Long = StateClock.Unknown
 ) {
@@ -23,9 +21,6 @@ private[state] final case class StreamHeader(
     out.writeBoolean(isSnapshot)
     out.writeLong(version)
     key.writeTo(out)
-    out.writeVarInt(maxKeyGroups)
-    out.writeVarInt(range.start)
-    out.writeVarInt(range.end)
     out.writeVarInt(states.size)
     states.foreach(_.writeTo(out))
     out.writeLong(firstWatermark)
@@ -38,8 +33,6 @@ private[state] object StreamHeader {
     in.readBoolean(),
     in.readLong(),
     SerializerSnapshot.readFrom(in),
-    in.readVarInt(),
-    KeyGroupRange(in.readVarInt(), in.readVarInt()),
     Seq.fill(in.readVarInt())(StateMeta.readFrom(in)),
     in.readLong()
   )

@@ -21,12 +21,10 @@ import io.pillarbox.state.ttl.TtlStates
  */
 private[pillarbox] final class HeapKeyedStateBackend[K](
     keySerializer: TypeSerializer[K],
-    maxKeyGroups: Int,
-    keyGroupRange: KeyGroupRange,
     clock: StateClock,
     val tracksChanges: Boolean = true,
     private[heap] val sweeps: Boolean = true
-) extends KeyedStateBackend[K](keySerializer, maxKeyGroups, keyGroupRange, clock) {
+) extends KeyedStateBackend[K](keySerializer, clock) {
   private val states = mutable.LinkedHashMap.empty[String, HeapState[K]]
   private val unclaimed = mutable.LinkedHashMap.empty[String, RawState[K]]
   private var nextId = 0
@@ -78,7 +76,7 @@ private[pillarbox] final class HeapKeyedStateBackend[K](
     }
     unclaimed.values.zipWithIndex.foreach { case (raw, i) =>
       writer.beginState(nextId + i)
-      raw.writeAll(keyGroupRange, writer)
+      raw.writeAll(writer)
     }
     writer.finish()
   }
@@ -90,8 +88,6 @@ private[pillarbox] final class HeapKeyedStateBackend[K](
       isSnapshot,
       version,
       keySerializer.snapshot,
-      maxKeyGroups,
-      keyGroupRange,
       (own ++ others).toSeq,
       firstWatermark
     )
@@ -99,7 +95,7 @@ private[pillarbox] final class HeapKeyedStateBackend[K](
 
   override protected def doRestore(in: InputStream, source: String, keeps: K => Boolean): Unit = {
     var metas = Map.empty[Int, StateMeta]
-    new StateStreamReader(in, source).read(keyGroupRange) { header =>
+    new StateStreamReader(in, source).read { header =>
       currentVersion = StreamChecks.version(header, source, this, unclaimed.isEmpty)
       restoreFirstWatermark(header.firstWatermark)
       metas = header.states.map(meta => meta.id -> meta).toMap

@@ -178,17 +178,15 @@ private[heap] final class HeapListState[K, T](
     table.forEachChanged { at =>
       val elements = list(at)
       if (elements != null) {
-        val keyGroup = keyGroupOf(at)
-        if (elements.accessTimeChanged) writeAccessTime(at, elements, keyGroup, writer)
-        writeElements(at, math.min(elements.committedBelow, elements.rewriteFrom), keyGroup, writer)
+        if (elements.accessTimeChanged) writeAccessTime(at, elements, writer)
+        writeElements(at, math.min(elements.committedBelow, elements.rewriteFrom), writer)
       }
     }
   }
 
   private def writeRemoval(at: Int, number: Long, writer: StateStreamWriter): Unit = {
-    val keyGroup = keyGroupOf(at)
-    writer.beginRemove(keyGroup)
-    writePrefix(at, keyGroup, writer)
+    writer.beginRemove()
+    writePrefix(at, writer)
     if (number != RemovedElements.AccessTime) writer.out.writeLong(number)
     writer.endRemove()
   }
@@ -201,27 +199,26 @@ private[heap] final class HeapListState[K, T](
   }
 
   override protected def writeEntry(at: Int, writer: StateStreamWriter): Unit = {
-    val keyGroup = keyGroupOf(at)
-    if (list(at).accessTime != Long.MinValue) writeAccessTime(at, list(at), keyGroup, writer)
-    writeElements(at, Long.MinValue, keyGroup, writer)
+    if (list(at).accessTime != Long.MinValue) writeAccessTime(at, list(at), writer)
+    writeElements(at, Long.MinValue, writer)
   }
 
-  private def writeAccessTime(at: Int, elements: HeapList, keyGroup: Int, writer: StateStreamWriter): Unit = {
-    writer.beginPut(keyGroup)
-    writePrefix(at, keyGroup, writer)
+  private def writeAccessTime(at: Int, elements: HeapList, writer: StateStreamWriter): Unit = {
+    writer.beginPut()
+    writePrefix(at, writer)
     writer.endKey()
     writer.out.writeLong(elements.accessTime)
     writer.out.writeLong(elements.accessedBelow)
     writer.endValue()
   }
 
-  private def writeElements(at: Int, from: Long, keyGroup: Int, writer: StateStreamWriter): Unit = {
+  private def writeElements(at: Int, from: Long, writer: StateStreamWriter): Unit = {
     val elements = list(at)
     var i = elements.firstFrom(from)
     while (i < elements.end) {
       if (elements.element(i) != null) {
-        writer.beginPut(keyGroup)
-        writePrefix(at, keyGroup, writer)
+        writer.beginPut()
+        writePrefix(at, writer)
         writer.out.writeLong(elements.number(i))
         writer.endKey()
         if (hasStamps) writer.out.writeLong(elements.ownTimestamp(i))

@@ -143,11 +143,10 @@ private[heap] final class HeapMapState[K, UK, UV](
   override protected def isAlive(owner: Int): Boolean = super.isAlive(owner) && chain(owner).size > 0
 
   override def writeChanges(writer: StateStreamWriter): Unit = slots.forEachChanged { at =>
-    val keyGroup = keyGroupOf(slots.owner(at))
-    if (slots.value(at) != null) writeOne(at, keyGroup, writer)
+    if (slots.value(at) != null) writeOne(at, writer)
     else {
-      writer.beginRemove(keyGroup)
-      writeKey(at, keyGroup, writer)
+      writer.beginRemove()
+      writeKey(at, writer)
       writer.endRemove()
     }
   }
@@ -162,22 +161,21 @@ private[heap] final class HeapMapState[K, UK, UV](
   }
 
   override protected def writeEntry(owner: Int, writer: StateStreamWriter): Unit = {
-    val keyGroup = keyGroupOf(owner)
     var at = chain(owner).head
     while (at >= 0) {
-      writeOne(at, keyGroup, writer)
+      writeOne(at, writer)
       at = slots.next(at)
     }
   }
 
-  private def writeKey(at: Int, keyGroup: Int, writer: StateStreamWriter): Unit = {
-    writePrefix(slots.owner(at), keyGroup, writer)
+  private def writeKey(at: Int, writer: StateStreamWriter): Unit = {
+    writePrefix(slots.owner(at), writer)
     userKeySerializer.serialize(slots.userKey(at), writer.out)
   }
 
-  private def writeOne(at: Int, keyGroup: Int, writer: StateStreamWriter): Unit = {
-    writer.beginPut(keyGroup)
-    writeKey(at, keyGroup, writer)
+  private def writeOne(at: Int, writer: StateStreamWriter): Unit = {
+    writer.beginPut()
+    writeKey(at, writer)
     writer.endKey()
     if (hasStamps) writer.out.writeLong(slots.timestamps(at))
     serializer.serialize(slots.value(at).asInstanceOf[UV], writer.out)

@@ -85,26 +85,19 @@ private[heap] abstract class HeapState[K](
   protected def writeEntry(entry: Int, writer: StateStreamWriter): Unit
 
   final def writeAll(writer: StateStreamWriter): Unit = {
-    writer.beginGathering(backend.keyGroupRange, table.used)
     var entry = 0
     while (entry < table.highWater) {
       if (isAlive(entry)) writeEntry(entry, writer)
       entry += 1
     }
-    writer.endGathering()
   }
 
-  protected final def keyGroupOf(entry: Int): Int =
-    KeyGroups.keyGroupOf(table.keyHash(entry), backend.maxKeyGroups)
-
-  protected final def writePrefix(entry: Int, keyGroup: Int, writer: StateStreamWriter): Unit =
-    CompositeKey.writePrefix(
-      writer.out,
-      keyGroup,
-      table.key(entry),
-      backend.keySerializer,
-      table.namespace(entry).bytes
-    )
+  protected final def writePrefix(entry: Int, writer: StateStreamWriter): Unit = CompositeKey.writePrefix(
+    writer.out,
+    table.key(entry),
+    backend.keySerializer,
+    table.namespace(entry).bytes
+  )
 
   /** Takes over one restored record. */
   protected def load(entry: Int, record: RecordReader[K], plan: RestorePlan[AnyRef, AnyRef]): Unit
@@ -113,7 +106,7 @@ private[heap] abstract class HeapState[K](
   def restore(raw: RawState[K]): Unit = {
     val now = TtlPolicy.now(descriptor, backend)
     val reader = new RecordReader(backend)
-    raw.replay(backend.keyGroupRange, RestorePlan.of[AnyRef, AnyRef](_, descriptor, now)) { (cursor, plan) =>
+    raw.replay(RestorePlan.of[AnyRef, AnyRef](_, descriptor, now)) { (cursor, plan) =>
       val key = reader.open(cursor)
       val hash = backend.keySerializer.hash(key)
       val found = table.find(key, hash, reader.namespace)

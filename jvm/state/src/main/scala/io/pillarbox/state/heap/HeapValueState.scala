@@ -53,9 +53,8 @@ private[heap] final class HeapValueState[K, V](
   override def writeChanges(writer: StateStreamWriter): Unit = table.forEachChanged { at =>
     if (isAlive(at)) writeEntry(at, writer)
     else {
-      val keyGroup = keyGroupOf(at)
-      writer.beginRemove(keyGroup)
-      writePrefix(at, keyGroup, writer)
+      writer.beginRemove()
+      writePrefix(at, writer)
       writer.endRemove()
     }
   }
@@ -63,9 +62,8 @@ private[heap] final class HeapValueState[K, V](
   override def commitChanges(): Unit = table.commitChanges(at => if (!isAlive(at)) table.free(at))
 
   override protected def writeEntry(at: Int, writer: StateStreamWriter): Unit = {
-    val keyGroup = keyGroupOf(at)
-    writer.beginPut(keyGroup)
-    writePrefix(at, keyGroup, writer)
+    writer.beginPut()
+    writePrefix(at, writer)
     writer.endKey()
     if (hasStamps) writer.out.writeLong(table.timestamps(at))
     serializer.serialize(table.value(at).asInstanceOf[V], writer.out)

@@ -21,11 +21,9 @@ import io.pillarbox.state.ttl.TtlStates
  */
 private[pillarbox] final class RocksDBKeyedStateBackend[K](
     keySerializer: TypeSerializer[K],
-    maxKeyGroups: Int,
-    keyGroupRange: KeyGroupRange,
     clock: StateClock,
     config: RocksDBConfig
-) extends KeyedStateBackend[K](keySerializer, maxKeyGroups, keyGroupRange, clock) {
+) extends KeyedStateBackend[K](keySerializer, clock) {
 
   /** The database, for structures that keep further column families in it. */
   val store: RocksDBStore = new RocksDBStore(config)
@@ -44,11 +42,11 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
       throw e
   }
 
-  /** The bytes of key group, key and namespace of the context. */
+  /** The bytes of key and namespace of the context. */
   private[rocksdb] def prefix: OutputView = {
     if (prefixContext != contextVersion) {
       prefixView.clear()
-      CompositeKey.writePrefix(prefixView, currentKeyGroup, currentKey, keySerializer, namespace.bytes)
+      CompositeKey.writePrefix(prefixView, currentKey, keySerializer, namespace.bytes)
       prefixContext = contextVersion
     }
     prefixView
@@ -158,8 +156,7 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
       val sequence = states.get(column.name.state).fold(column.meta.nextSequence)(_.nextSequence)
       column.meta.copy(id = column.id, nextSequence = sequence)
     }
-    val keys = keySerializer.snapshot
-    StreamHeader(isSnapshot, version, keys, maxKeyGroups, keyGroupRange, metas.toSeq, firstWatermark)
+    StreamHeader(isSnapshot, version, keySerializer.snapshot, metas.toSeq, firstWatermark)
   }
 
   override protected def doRestore(in: InputStream, source: String, keeps: K => Boolean): Unit = {
@@ -167,7 +164,7 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
     var targets = Map.empty[Int, StateColumn]
     val lists = mutable.Map.empty[StateColumn, ListLoader]
     var restored = 0L
-    new StateStreamReader(in, source).read(keyGroupRange) { header =>
+    new StateStreamReader(in, source).read { header =>
       currentVersion = StreamChecks.version(header, source, this, columns.isEmpty)
       restoreFirstWatermark(header.firstWatermark)
       targets = header.states.map(meta => meta.id -> columnFor(meta)).toMap
@@ -273,10 +270,7 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
     val c = block.cursor
     var count = 0L
     while (c.next())
-      if (
-        keyGroupRange.contains(CompositeKey.keyGroup(c.array, c.keyOffset)) &&
-        (keys == null || keys.keeps(c))
-      ) {
+      if (keys == null || keys.keeps(c)) {
         count += (if (c.isPut) 1 else -1)
         if (list != null) list.load(c) else load(column.familyNumber, c)
       }

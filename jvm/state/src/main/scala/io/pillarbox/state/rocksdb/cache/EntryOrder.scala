@@ -30,8 +30,8 @@ private[rocksdb] final class EntryOrder(keys: WriteBackCache) {
     size += 1
   }
 
-  /** Sorts the entries from place `from` on, whose keys agree in their first `depth` bytes. */
-  def sort(from: Int, depth: Int): Unit = sortFrom(from, size, depth)
+  /** Sorts the entries from place `from` on. */
+  def sort(from: Int): Unit = sortFrom(from, size, 0)
 
   private def sortFrom(from: Int, until: Int, depth: Int): Unit = {
     var longest = 0

@@ -101,7 +101,7 @@ private[pillarbox] object BlindEntries {
 
   /** Keeps keys for a commit only; those that memory has no room for are in a file of this name. */
   def asChanges(database: RocksDBStore, limitBytes: Int, name: String, shared: CacheBudget): BlindEntries =
-    new BlindEntries(database, limitBytes, shared, name, new StateColumn(Id, -1, null, _, 2))
+    new BlindEntries(database, limitBytes, shared, name, new StateColumn(Id, -1, null, _))
 
   private final val Id = 0
 

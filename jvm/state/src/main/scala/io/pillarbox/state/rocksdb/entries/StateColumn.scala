@@ -14,14 +14,14 @@ import org.rocksdb.ColumnFamilyHandle
  * @param log for a list's chunks, the further changes of elements for a commit ([[ListChanges]]): a column
  *   without family, of which nothing reaches the database; null otherwise
  * @param cache the cache with its entries
- * @param keyGroupWidth the bytes of a key's group
+ * @param keyGroupWidth see [[GroupedEntries]]
  */
 private[rocksdb] final class StateColumn(
     val id: Int,
     val streamId: Int,
     val log: StateColumn,
     cache: WriteBackCache,
-    keyGroupWidth: Int = 2
+    keyGroupWidth: Int = 0
 ) {
 
   /** True if its entries go to the database. */
