@@ -20,7 +20,7 @@ import io.pillarbox.state.{StateException, StateRestoreException}
  * element. A list's record without user key is its access time and a number (longs): all elements below the
  * number were read then, which under ON_READ_AND_WRITE renewed them.
  */
-private[state] object StateStreamFormat {
+private[pillarbox] object StateStreamFormat {
   val Magic: Array[Byte] = "PILLARBX".getBytes("US-ASCII")
   final val Version = 3
   final val Header = 0

@@ -13,7 +13,7 @@ import io.pillarbox.state.{StateException, StateRestoreException}
  *
  * @param source names the file in errors
  */
-private[state] final class StateStreamReader(in: InputStream, source: String) {
+private[pillarbox] final class StateStreamReader(in: InputStream, source: String) {
   private val checksum = new CRC32C
   private val view = new InputView
   private var entries = 0L
@@ -109,7 +109,7 @@ private[state] final class StateStreamReader(in: InputStream, source: String) {
 }
 
 /** Checked records of one state. Immutable; any number of cursors may read it. */
-private[state] final class RecordBlock(
+private[pillarbox] final class RecordBlock(
     val state: Int,
     val count: Int,
     content: Array[Byte],
@@ -119,7 +119,7 @@ private[state] final class RecordBlock(
 }
 
 /** Walks through the records of a block: after a [[next]] that is true, the fields describe one. */
-private[state] final class RecordCursor(content: Array[Byte], from: Int, count: Int) {
+private[pillarbox] final class RecordCursor(content: Array[Byte], from: Int, count: Int) {
   private val in = new InputView().wrap(content, from, content.length - from)
   private var left = count
 

@@ -4,17 +4,17 @@ import java.io.OutputStream
 import java.util.zip.CRC32C
 
 import io.pillarbox.api.OutputView
-import io.pillarbox.state.changelog.StateStreamFormat._
 import io.pillarbox.state.CommitSummary
+import io.pillarbox.state.changelog.StateStreamFormat._
 
 /**
  * Writes a snapshot or log, a block at a time. Keys and values are serialised straight into the block.
  *
- * A record is [[beginPut]] or [[beginRemove]], the composite key into [[out]], [[endKey]], and after a put
- * the value into `out` and [[endValue]]. [[finish]] at the end; without it the stream is unreadable, as it
+ * A record is [[beginPut]] or [[beginRemove]], the composite key into [[out]], after a put [[endKey]] and the
+ * value into `out`, and [[end]]. [[finish]] at the end; without it the stream is unreadable, as it
  * must be after a crash.
  */
-private[state] final class StateStreamWriter(stream: OutputStream, header: StreamHeader) {
+private[pillarbox] final class StateStreamWriter(stream: OutputStream, header: StreamHeader) {
   private val prelude = new OutputView(256)
   private val frame = new OutputView(16)
   private val checksum = new CRC32C
@@ -43,20 +43,17 @@ private[state] final class StateStreamWriter(stream: OutputStream, header: Strea
     begin(0)
   }
 
+  /** Ends the key of a put. */
   def endKey(): Unit = {
     out.endSized(region)
     region = out.beginSized()
   }
 
-  def endValue(): Unit = {
+  /** Ends the value of a put, or the key of a removal. */
+  def end(): Unit = {
     out.endSized(region)
-    end()
-  }
-
-  /** Ends a removal, instead of [[endKey]]. */
-  def endRemove(): Unit = {
-    out.endSized(region)
-    end()
+    count += 1
+    if (out.length >= BlockSize) flushBlock()
   }
 
   /** Writes a serialised record; null as value for a removal. */
@@ -70,12 +67,11 @@ private[state] final class StateStreamWriter(stream: OutputStream, header: Strea
   ): Unit = {
     if (value == null) beginRemove() else beginPut()
     out.writeBytes(key, keyOffset, keyLength)
-    if (value == null) endRemove()
-    else {
+    if (value != null) {
       endKey()
       out.writeBytes(value, valueOffset, valueLength)
-      endValue()
     }
+    end()
   }
 
   /** Writes what is left and the end mark, and flushes the stream. */
@@ -93,11 +89,6 @@ private[state] final class StateStreamWriter(stream: OutputStream, header: Strea
   private def begin(put: Int): Unit = {
     out.writeByte(put)
     region = out.beginSized()
-  }
-
-  private def end(): Unit = {
-    count += 1
-    if (out.length >= BlockSize) flushBlock()
   }
 
   private def writeHeader(): Unit = {

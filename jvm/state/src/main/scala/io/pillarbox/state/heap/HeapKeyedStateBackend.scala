@@ -96,7 +96,7 @@ private[pillarbox] final class HeapKeyedStateBackend[K](
   override protected def doRestore(in: InputStream, source: String, keeps: K => Boolean): Unit = {
     var metas = Map.empty[Int, StateMeta]
     new StateStreamReader(in, source).read { header =>
-      currentVersion = StreamChecks.version(header, source, this, unclaimed.isEmpty)
+      currentVersion = header.versionIn(this, source, unclaimed.isEmpty)
       restoreFirstWatermark(header.firstWatermark)
       metas = header.states.map(meta => meta.id -> meta).toMap
       header.states.foreach(describe)

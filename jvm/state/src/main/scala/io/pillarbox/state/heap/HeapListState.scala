@@ -188,7 +188,7 @@ private[heap] final class HeapListState[K, T](
     writer.beginRemove()
     writePrefix(at, writer)
     if (number != RemovedElements.AccessTime) writer.out.writeLong(number)
-    writer.endRemove()
+    writer.end()
   }
 
   override def commitChanges(): Unit = {
@@ -209,7 +209,7 @@ private[heap] final class HeapListState[K, T](
     writer.endKey()
     writer.out.writeLong(elements.accessTime)
     writer.out.writeLong(elements.accessedBelow)
-    writer.endValue()
+    writer.end()
   }
 
   private def writeElements(at: Int, from: Long, writer: StateStreamWriter): Unit = {
@@ -223,7 +223,7 @@ private[heap] final class HeapListState[K, T](
         writer.endKey()
         if (hasStamps) writer.out.writeLong(elements.ownTimestamp(i))
         serializer.serialize(elements.element(i).asInstanceOf[T], writer.out)
-        writer.endValue()
+        writer.end()
       }
       i += 1
     }

@@ -147,7 +147,7 @@ private[heap] final class HeapMapState[K, UK, UV](
     else {
       writer.beginRemove()
       writeKey(at, writer)
-      writer.endRemove()
+      writer.end()
     }
   }
 
@@ -179,7 +179,7 @@ private[heap] final class HeapMapState[K, UK, UV](
     writer.endKey()
     if (hasStamps) writer.out.writeLong(slots.timestamps(at))
     serializer.serialize(slots.value(at).asInstanceOf[UV], writer.out)
-    writer.endValue()
+    writer.end()
   }
 
   override protected def load(

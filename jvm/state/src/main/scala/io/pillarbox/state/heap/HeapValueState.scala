@@ -55,7 +55,7 @@ private[heap] final class HeapValueState[K, V](
     else {
       writer.beginRemove()
       writePrefix(at, writer)
-      writer.endRemove()
+      writer.end()
     }
   }
 
@@ -67,7 +67,7 @@ private[heap] final class HeapValueState[K, V](
     writer.endKey()
     if (hasStamps) writer.out.writeLong(table.timestamps(at))
     serializer.serialize(table.value(at).asInstanceOf[V], writer.out)
-    writer.endValue()
+    writer.end()
   }
 
   override protected def load(at: Int, record: RecordReader[K], plan: RestorePlan[AnyRef, AnyRef]): Unit =

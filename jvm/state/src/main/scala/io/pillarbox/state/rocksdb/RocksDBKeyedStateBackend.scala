@@ -165,7 +165,7 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
     val lists = mutable.Map.empty[StateColumn, ListLoader]
     var restored = 0L
     new StateStreamReader(in, source).read { header =>
-      currentVersion = StreamChecks.version(header, source, this, columns.isEmpty)
+      currentVersion = header.versionIn(this, source, columns.isEmpty)
       restoreFirstWatermark(header.firstWatermark)
       targets = header.states.map(meta => meta.id -> columnFor(meta)).toMap
     } { block =>
@@ -284,8 +284,7 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
 
   /** Takes over the column families of a checkpoint. */
   private def adopt(header: StreamHeader): Unit = {
-    currentVersion =
-      StreamChecks.version(header, s"The checkpoint in ${config.directory}", this, nothingRead = true)
+    currentVersion = header.versionIn(this, s"The checkpoint in ${config.directory}", nothingRead = true)
     restoreFirstWatermark(header.firstWatermark)
     val families = store.columnFamilies.flatMap(family =>
       ColumnName.parse(family.getName).map(name => name.state -> ((family, name)))
