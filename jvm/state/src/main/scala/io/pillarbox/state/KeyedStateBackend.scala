@@ -94,15 +94,17 @@ private[pillarbox] abstract class KeyedStateBackend[K](
   final def getOrCreate[S <: State](descriptor: StateDescriptor[S]): S =
     registered(descriptor).handle.asInstanceOf[S]
 
-  /** Returns the raw state behind a handle, whose stamps the caller judges; created if there is none. */
-  private[pillarbox] final def stampedValue[T](descriptor: StateDescriptor[_]): StampedValue[T] =
-    registered(descriptor).raw.asInstanceOf[StampedValue[T]]
+  /** Returns the raw state behind a handle, whose timestamps the caller judges; created if there is none. */
+  private[pillarbox] final def timestampedValue[T](descriptor: StateDescriptor[_]): TimestampedValue[T] =
+    registered(descriptor).raw.asInstanceOf[TimestampedValue[T]]
 
-  private[pillarbox] final def stampedList[T](descriptor: StateDescriptor[_]): StampedList[T] =
-    registered(descriptor).raw.asInstanceOf[StampedList[T]]
+  private[pillarbox] final def timestampedList[T](descriptor: StateDescriptor[_]): TimestampedList[T] =
+    registered(descriptor).raw.asInstanceOf[TimestampedList[T]]
 
-  private[pillarbox] final def stampedMap[UK, UV](descriptor: StateDescriptor[_]): StampedMap[UK, UV] =
-    registered(descriptor).raw.asInstanceOf[StampedMap[UK, UV]]
+  private[pillarbox] final def timestampedMap[UK, UV](
+      descriptor: StateDescriptor[_]
+  ): TimestampedMap[UK, UV] =
+    registered(descriptor).raw.asInstanceOf[TimestampedMap[UK, UV]]
 
   private def registered(descriptor: StateDescriptor[_]): KeyedStateBackend.Registered = {
     checkThread()
@@ -183,10 +185,10 @@ private[pillarbox] abstract class KeyedStateBackend[K](
   /** Frees everything. Idempotent; any thread, once the owner has stopped using the backend. */
   override def close(): Unit
 
-  protected def createState(descriptor: StateDescriptor[_]): Stamped
+  protected def createState(descriptor: StateDescriptor[_]): Timestamped
 
-  /** Returns the state as the user gets it: the raw state, or a layer over it that judges its stamps. */
-  protected def judged(raw: Stamped): State
+  /** Returns the state as the user gets it: the raw state, or a layer over it that judges its timestamps. */
+  protected def judged(raw: Timestamped): State
 
   private[state] final def hasCurrentKey: Boolean = keySet
 
@@ -217,7 +219,7 @@ private[pillarbox] abstract class KeyedStateBackend[K](
 private[pillarbox] object KeyedStateBackend {
 
   /** A state as it is kept, and as the user sees it. */
-  private final class Registered(val raw: Stamped, val handle: State)
+  private final class Registered(val raw: Timestamped, val handle: State)
 }
 
 /**
@@ -265,4 +267,38 @@ private[state] object Registration {
 
   private def snapshot(serializer: TypeSerializer[_]): Any =
     if (serializer == null) "none" else serializer.snapshot
+}
+
+private[pillarbox] object StateNames {
+
+  /** The prefix of the names that a checkpoint has beside a function's states; Python knows the same. */
+  final val Reserved = "pillarbox "
+
+  /** @throws java.lang.IllegalArgumentException if a function can't give a state this name */
+  def check(name: String): Unit = if (name.startsWith(Reserved))
+    throw new IllegalArgumentException(
+      s"The name of a state can't begin with '$Reserved', but it is '$name': checkpoints have the timers " +
+        "and waiting rows under such names. Give the state another name"
+    )
+}
+
+/**
+ * The part of the keys in a stored database that is a partition's own. The others' entries are hidden from it
+ * until a sweep has deleted them.
+ *
+ * @param share about what part of all that is, from 0 to 1
+ * @param entries the entries of all keys
+ * @param newTest makes a test that is true for the partition's keys, for one thread
+ */
+private[pillarbox] final class KeyPart[K](
+    val share: Double,
+    val entries: Long,
+    newTest: () => K => Boolean
+) {
+
+  /** For the owner of the database. Made when it is asked first, since that takes milliseconds. */
+  lazy val isMine: K => Boolean = newTest()
+
+  /** For whoever sweeps the database. */
+  lazy val isMineInSweep: K => Boolean = newTest()
 }

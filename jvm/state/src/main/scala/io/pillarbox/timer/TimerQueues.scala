@@ -2,9 +2,9 @@ package io.pillarbox.timer
 
 import io.pillarbox.api.{InputView, TimeDomain}
 import io.pillarbox.queue._
+import io.pillarbox.state.KeyPart
 import io.pillarbox.state.rocksdb.cache.CacheBudget
 import io.pillarbox.state.rocksdb.store.RocksDBStore
-import io.pillarbox.state.KeyPart
 
 /** Makes the queues that timers wait in. All order timers alike; they differ in where they keep them. */
 private[pillarbox] trait TimerQueues {

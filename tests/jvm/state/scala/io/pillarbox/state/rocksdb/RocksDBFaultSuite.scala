@@ -299,7 +299,7 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
     } finally ageing.close()
   }
 
-  test("compaction isn't used where its clock or its stamps would be wrong") {
+  test("compaction isn't used where its clock or its timestamps would be wrong") {
     assert(
       CompactionTtl.seconds(
         value.living(Some(TestState.ttl(1000L, timeDomain = TimeDomain.EVENT_TIME))),

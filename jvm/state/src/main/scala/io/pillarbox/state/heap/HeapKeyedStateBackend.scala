@@ -29,9 +29,9 @@ private[pillarbox] final class HeapKeyedStateBackend[K](
   private val unclaimed = mutable.LinkedHashMap.empty[String, RawState[K]]
   private var nextId = 0
 
-  override protected def judged(raw: Stamped): State = TtlStates.over(raw, this)
+  override protected def judged(raw: Timestamped): State = TtlStates.over(raw, this)
 
-  override protected def createState(descriptor: StateDescriptor[_]): Stamped = {
+  override protected def createState(descriptor: StateDescriptor[_]): Timestamped = {
     val state = make(descriptor)
     unclaimed.get(descriptor.name).foreach { raw =>
       state.restore(raw)
@@ -42,7 +42,7 @@ private[pillarbox] final class HeapKeyedStateBackend[K](
     state
   }
 
-  private def make(descriptor: StateDescriptor[_]): HeapState[K] with Stamped = descriptor.kind match {
+  private def make(descriptor: StateDescriptor[_]): HeapState[K] with Timestamped = descriptor.kind match {
     case StateDescriptor.Kind.LIST => new HeapListState[K, AnyRef](this, descriptor, nextId)
     case StateDescriptor.Kind.MAP => new HeapMapState[K, AnyRef, AnyRef](this, descriptor, nextId)
     case _ => new HeapValueState[K, AnyRef](this, descriptor, nextId)

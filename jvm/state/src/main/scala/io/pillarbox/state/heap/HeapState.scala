@@ -15,12 +15,12 @@ private[heap] abstract class HeapState[K](
     protected val backend: HeapKeyedStateBackend[K],
     val descriptor: StateDescriptor[_],
     val id: Int,
-    tableHasStamps: Boolean,
+    tableHasTimestamps: Boolean,
     tableTracksChanges: Boolean
 ) extends State {
-  protected final val hasStamps: Boolean = descriptor.ttl.isPresent
+  protected final val hasTimestamps: Boolean = descriptor.ttl.isPresent
   protected final val table: KeyTable[K] =
-    new KeyTable[K](backend.keySerializer, tableHasStamps && hasStamps, tableTracksChanges)
+    new KeyTable[K](backend.keySerializer, tableHasTimestamps && hasTimestamps, tableTracksChanges)
 
   private var knownContext = -1L
   private var knownRemovals = 0
@@ -29,18 +29,18 @@ private[heap] abstract class HeapState[K](
   /** The position of the list or map that a sweep leaves alone, whose iterators may be in use. */
   protected final var current: Int = -1
 
-  final def sweeps: Boolean = hasStamps && backend.sweeps
+  final def sweeps: Boolean = hasTimestamps && backend.sweeps
 
   final def sweep(count: Int, upTo: Long, first: Long, gone: ExpirySink): Unit = if (sweeps) {
     current = if (backend.hasCurrentKey) entry() else -1
-    swept.sweep(count, upTo, meet(_, upTo, first, gone))
+    swept.sweep(count, upTo, sweepOne(_, upTo, first, gone))
   }
 
-  /** The table with the stamps. */
+  /** The table with the timestamps. */
   protected def swept: DenseTable = table
 
-  /** Handles a position that a sweep has met with a stamp up to `upTo`. */
-  protected def meet(at: Int, upTo: Long, first: Long, gone: ExpirySink): Unit
+  /** Handles a position that a sweep has met with a timestamp up to `upTo`. */
+  protected def sweepOne(at: Int, upTo: Long, first: Long, gone: ExpirySink): Unit
 
   /** The position of the current key, perhaps of a tombstone, or -1. */
   protected final def entry(): Int = {

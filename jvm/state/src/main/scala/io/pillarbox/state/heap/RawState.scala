@@ -6,8 +6,8 @@ import java.util
 import scala.collection.mutable
 
 import io.pillarbox.api.{InputView, TypeSerializer}
-import io.pillarbox.state.changelog._
 import io.pillarbox.state.Namespace
+import io.pillarbox.state.changelog._
 
 /**
  * Restored records of a state that the program hasn't registered yet. They are decoded once its descriptor is

@@ -14,7 +14,9 @@ import io.pillarbox.state.rocksdb.store._
 import io.pillarbox.state.ttl.TtlStates
 
 /**
- * Keeps state as bytes in RocksDB, for state larger than memory.
+ * Keeps state as bytes in RocksDB, for state larger than memory, behind a write-back cache on the heap: a key
+ * that is read, changed and changed again costs one write to RocksDB, later, in a batch; a commit takes the
+ * changes from the cache.
  *
  * The directory must be empty, or a copy that [[checkpoint]] made; one that a crash left behind is refused,
  * since nothing in it can be trusted.
@@ -52,9 +54,9 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
     prefixView
   }
 
-  override protected def judged(raw: Stamped): State = TtlStates.over(raw, this)
+  override protected def judged(raw: Timestamped): State = TtlStates.over(raw, this)
 
-  override protected def createState(descriptor: StateDescriptor[_]): Stamped = {
+  override protected def createState(descriptor: StateDescriptor[_]): Timestamped = {
     val restored = columns.get(descriptor.name)
     val ttlSeconds = CompactionTtl.seconds(descriptor, config.compactionMargin)
     val column = restored match {
@@ -77,7 +79,7 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
     column
   }
 
-  private def make(descriptor: StateDescriptor[_], column: StateColumn): RocksDBState[K, _] with Stamped =
+  private def make(descriptor: StateDescriptor[_], column: StateColumn): RocksDBState[K, _] with Timestamped =
     descriptor.kind match {
       case StateDescriptor.Kind.LIST =>
         new RocksDBListState[K, AnyRef](this, descriptor, column, column.meta.nextSequence)
@@ -107,7 +109,7 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
     val summary = writer.finish()
     entries.dirty.forgetChanges()
     entries.publishCounters()
-    states.values.foreach(state => state.column.toldBelow = state.nextSequence)
+    states.values.foreach(state => state.column.committedBelow = state.nextSequence)
     currentVersion += 1
     summary
   }
@@ -176,7 +178,7 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
       }
     }
     store.batch.write()
-    lists.keys.foreach(_.isTold = true)
+    lists.keys.foreach(_.isLogged = true)
     entries.assumeLive(entries.live + restored)
   }
 

@@ -8,7 +8,7 @@ import io.pillarbox.state._
  */
 private[pillarbox] final class Cleaner(
     policy: TtlPolicy,
-    raw: Stamped,
+    raw: Timestamped,
     backend: KeyedStateBackend[_],
     gone: ExpirySink
 ) {

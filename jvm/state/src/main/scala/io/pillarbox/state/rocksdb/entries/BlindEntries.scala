@@ -94,7 +94,7 @@ private[pillarbox] object BlindEntries {
     cache => {
       val column = new StateColumn(Id, Id, null, cache, keyGroupWidth)
       column.use(family, null)
-      column.isTold = false
+      column.isLogged = false
       column
     }
   )

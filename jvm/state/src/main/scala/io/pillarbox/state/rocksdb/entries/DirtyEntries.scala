@@ -30,7 +30,7 @@ private[rocksdb] final class DirtyEntries(
       column.unwritten.add(entry)
       cache.mark(entry, Unwritten)
     }
-    if (column.isTold && !cache.isChanged(entry)) {
+    if (column.isLogged && !cache.isChanged(entry)) {
       column.changed.add(entry)
       cache.mark(entry, Changed)
     }

@@ -31,10 +31,10 @@ private[rocksdb] final class StateColumn(
   val isPacked: Boolean = log != null
 
   /** Commits have the elements of lists with a number below this. */
-  var toldBelow = 0L
+  var committedBelow = 0L
 
   /** True if entries that are written now go into commits; false while a log is read. */
-  var isTold = true
+  var isLogged = true
 
   var family: ColumnFamilyHandle = _
   var familyNumber = 0
