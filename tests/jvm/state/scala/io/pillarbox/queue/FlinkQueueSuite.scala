@@ -117,7 +117,7 @@ class CachingUnderFlinkTest extends UnderFlinkTest {
     new KeyGroupPartitionedPriorityQueue[Wrapped](
       range,
       groupOf,
-      group => new RocksDBCachingPriorityQueueSet(group, 1, serializer, store, 32)
+      group => new RocksDBCachingPriorityQueueSet(group, serializer, store, 32)
     )
   }
 }

@@ -8,8 +8,8 @@ import java.time.Duration;
  * copies.
  *
  * <p>A value, list element or map entry is expired once its timestamp plus {@code ttlMs} is at or before the
- * clock's time. It is removed when it is met. Of what nobody asks for, the heap, and RocksDB by event time but
- * for lists, look at some entries for each access, and RocksDB's compaction drops what is expired by
+ * clock's time. It is removed when it is met. Of what nobody asks for, the heap, and RocksDB by event time
+ * but for lists, look at some entries for each access, and RocksDB's compaction drops what is expired by
  * processing time.
  *
  * @param ttlMs how long, in milliseconds, more than 0

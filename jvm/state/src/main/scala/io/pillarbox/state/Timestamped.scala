@@ -3,12 +3,12 @@ package io.pillarbox.state
 import io.pillarbox.api.{State, StateDescriptor, ValueState}
 
 /**
- * State as a backend keeps it, a timestamp beside each entry of a state under TTL, in milliseconds since 1970.
- * Nothing expires here: the callers judge timestamps, which are the TTL layer, and an operator that applies TTL
- * outside of this process.
+ * State as a backend keeps it, a timestamp beside each entry of a state under TTL, in milliseconds since
+ * 1970. Nothing expires here: the callers judge timestamps, which are the TTL layer, and an operator that
+ * applies TTL outside of this process.
  *
- * An entry whose time is not known is stamped [[StateClock.Unknown]]. Without TTL all are, and given timestamps
- * are ignored.
+ * An entry whose time is not known is stamped [[StateClock.Unknown]]. Without TTL all are, and given
+ * timestamps are ignored.
  */
 private[pillarbox] sealed trait Timestamped extends State {
   def descriptor: StateDescriptor[_]
@@ -18,8 +18,8 @@ private[pillarbox] sealed trait Timestamped extends State {
 
   /**
    * Looks at the next `count` entries of all keys, round and round; but not into the current key's list or
-   * map, which may be iterated over. Removes those that [[Timestamped.isUpTo]]. The heap then tells them to `gone`,
-   * and gives the others the timestamp `first` if they have none; RocksDB may put some off.
+   * map, which may be iterated over. Removes those that [[Timestamped.isUpTo]]. The heap then tells them to
+   * `gone`, and gives the others the timestamp `first` if they have none; RocksDB may put some off.
    */
   def sweep(count: Int, upTo: Long, first: Long, gone: ExpirySink): Unit
 }
@@ -27,8 +27,8 @@ private[pillarbox] sealed trait Timestamped extends State {
 private[pillarbox] object Timestamped {
 
   /**
-   * True if an entry of this timestamp lived up to `upTo` at most; one without counts as stamped `first`, if that
-   * is known.
+   * True if an entry of this timestamp lived up to `upTo` at most; one without counts as stamped `first`,
+   * if that is known.
    */
   def isUpTo(timestamp: Long, upTo: Long, first: Long): Boolean =
     timestamp <= upTo && {
@@ -75,9 +75,9 @@ private[pillarbox] trait TimestampedList[T] extends IteratedList[T] with Timesta
   def timestamps: Iterator[Long]
 
   /**
-   * Gives elements and their timestamps to `take`, in order, from [[TimestampedList.First]] on or from the place that
-   * an earlier call has returned. Ends soon after `take` is false, so that a list is read a part at a time,
-   * also while other keys become the current one in between.
+   * Gives elements and their timestamps to `take`, in order, from [[TimestampedList.First]] on or from the
+   * place that an earlier call has returned. Ends soon after `take` is false, so that a list is read a part
+   * at a time, also while other keys become the current one in between.
    *
    * @return
    *   the place of the next element, which is good until the list changes; [[TimestampedList.End]] for none
@@ -90,9 +90,9 @@ private[pillarbox] trait TimestampedList[T] extends IteratedList[T] with Timesta
   def addAll(values: Iterable[T], timestamp: Long): Unit
 
   /**
-   * Removes the elements that [[Timestamped.isUpTo]] and tells them to `gone`; gives those that stay the timestamp
-   * `first` if they have none, and raises all to `raiseTo` by one write. Each of the three may be Unknown,
-   * which turns it off. Returns the elements that stay.
+   * Removes the elements that [[Timestamped.isUpTo]] and tells them to `gone`; gives those that stay the
+   * timestamp `first` if they have none, and raises all to `raiseTo` by one write. Each of the three may be
+   * Unknown, which turns it off. Returns the elements that stay.
    */
   def read(upTo: Long, raiseTo: Long, first: Long, gone: ExpirySink): Iterator[T]
 

@@ -45,7 +45,7 @@ private[pillarbox] object TimerQueues {
       val family = database.columnFamily(nameOf(timers.kind))
       part.foreach(part => database.hidden.in(family, testOf(timers, part)(_.isMineInSweep), _ => 0))
       val isMine = part.map(testOf(timers, _)(_.isMine))
-      new RocksDBOrderedByteStore(database, family, writeBytes, Width, isMine.orNull, shared)
+      new RocksDBOrderedByteStore(database, family, writeBytes, isMine.orNull, shared)
     }
     new OverStores(storeOf, cacheCapacity) {
       override private[timer] def newChanges[K](timerType: TimerType[K]): TimerChanges[K] =
@@ -62,20 +62,20 @@ private[pillarbox] object TimerQueues {
       new KeyGroupPartitionedPriorityQueue[Timer[K]](
         KeyGroupRange(0, TimerType.KeyGroups - 1),
         _.keyGroup,
-        keyGroup => new RocksDBCachingPriorityQueueSet(keyGroup, Width, serializer, store, cacheCapacity)
+        keyGroup => new RocksDBCachingPriorityQueueSet(keyGroup, serializer, store, cacheCapacity)
       )
     }
   }
-
-  /** The bytes of the key group in front of a timer. */
-  private val Width = OrderPreserving.keyGroupWidth(TimerType.KeyGroups)
 
   private def testOf[K](timers: TimerType[_], part: KeyPart[K])(
       test: KeyPart[K] => K => Boolean
   ): Array[Byte] => Boolean = {
     val serializer = new TimerSerializer(timers.asInstanceOf[TimerType[K]])
     val view = new InputView
-    bytes => test(part)(serializer.deserialize(view.wrap(bytes, Width, bytes.length - Width)).key)
+    bytes => {
+      view.wrap(bytes, OrderPreserving.KeyGroupBytes, bytes.length - OrderPreserving.KeyGroupBytes)
+      test(part)(serializer.deserialize(view).key)
+    }
   }
 
   /** The name of the column family, which is on disk. */

@@ -6,10 +6,10 @@ import java.util
  * The columns and the index that [[KeyTable]] and [[MapTable]] share. Not thread-safe. A `HashMap` would take
  * two objects an entry, and has no lasting position, which the sweep and commits need.
  *
- * The layout is that of the "compact dict" of Raymond Hettinger (Python 3.6), with linear probing: columns that
- * entries fill densely, and an index of longs into them. An entry is a position in the columns. It never moves; the position is reused once it is freed. If the
- * table tracks changes, an entry that a commit has seen stays as a tombstone until the next commit has
- * written its removal.
+ * The layout is that of the "compact dict" of Raymond Hettinger (Python 3.6), with linear probing: columns
+ * that entries fill densely, and an index of longs into them. An entry is a position in the columns. It
+ * never moves; the position is reused once it is freed. If the table tracks changes, an entry that a commit
+ * has seen stays as a tombstone until the next commit has written its removal.
  *
  * @param hasTimestamps true if there is a column of them; Long.MaxValue where nothing may expire
  * @param tracksChanges true if [[touch]] marks entries for the next commit

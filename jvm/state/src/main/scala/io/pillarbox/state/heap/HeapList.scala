@@ -71,7 +71,9 @@ private[heap] final class HeapList(first: Long) {
     if (renewals != null && number(at) < renewals.below) math.max(ownTimestamp(at), renewals.time)
     else ownTimestamp(at)
 
-  /** The last read under ON_READ_AND_WRITE, which is the least timestamp of elements below [[accessedBelow]]. */
+  /**
+   * The last read under ON_READ_AND_WRITE, which is the least timestamp of elements below [[accessedBelow]].
+   */
   def accessTime: Long = if (renewals == null) Long.MinValue else renewals.time
 
   def accessedBelow: Long = if (renewals == null) Long.MinValue else renewals.below

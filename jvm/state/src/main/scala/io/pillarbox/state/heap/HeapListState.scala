@@ -5,8 +5,8 @@ import io.pillarbox.state._
 import io.pillarbox.state.changelog._
 
 /**
- * A [[HeapList]] a key. The table's timestamp is a lower bound of those of the elements, so that a sweep touches
- * few lists.
+ * A [[HeapList]] a key. The table's timestamp is a lower bound of those of the elements, so that a sweep
+ * touches few lists.
  */
 private[heap] final class HeapListState[K, T](
     backend: HeapKeyedStateBackend[K],

@@ -8,8 +8,8 @@ import io.pillarbox.state.{StateClock, Timestamped}
 
 /**
  * Removes values and map entries that have expired by event time, which compaction does not know. It walks
- * over the database round and round, a page at a time; accesses pay for the pages. As long as it finds little,
- * a page costs more accesses. An entry that is only in the cache is new, and left for a later round.
+ * over the database round and round, a page at a time; accesses pay for the pages. As long as it finds
+ * little, a page costs more accesses. An entry that is only in the cache is new, and left for a later round.
  */
 private final class EventTimeSweep(backend: RocksDBKeyedStateBackend[_], column: StateColumn) {
   import EventTimeSweep._

@@ -133,7 +133,9 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
   /** The bytes in the cache over the database, as of the last commit. Any thread. */
   def cacheUsed: Long = entries.cacheUsed
 
-  /** Writes what the cache holds to the database's files, so that less is left for the next [[checkpoint]]. */
+  /**
+   * Writes what the cache holds to the database's files, so that less is left for the next [[checkpoint]].
+   */
   def writeCache(): Unit = {
     checkThread()
     entries.dirty.write()

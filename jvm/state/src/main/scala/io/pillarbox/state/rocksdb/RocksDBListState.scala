@@ -87,7 +87,9 @@ private[rocksdb] final class RocksDBListState[K, T](
     }
   }
 
-  /** Returns the place behind the chunks that were taken; End if none is left but the head, which may follow. */
+  /**
+   * Returns the place behind the chunks that were taken; End if none is left but the head, which may follow.
+   */
   private def pageOfOthers(access: ListAccess, from: Long, take: (T, Long) => Boolean): Long = {
     val others = lists.others(openKey(), from)
     var goesOn = true
@@ -233,7 +235,9 @@ private[rocksdb] final class RocksDBListState[K, T](
       }
     }
 
-    /** Sets an element's first timestamp, or one that the access time can't express since the record is late. */
+    /**
+     * Sets an element's first timestamp, or one that the access time can't express since the record is late.
+     */
     private def renew(chunk: ListChunk, own: Long): Unit = {
       val isFirst = own == StateClock.Unknown && first != StateClock.Unknown
       val isLate = raiseTo < access.time && raiseTo > own && chunk.number >= access.below

@@ -32,11 +32,11 @@ private[rocksdb] final class EntryList {
  * Entries in groups, so that those near a key are found without a look at all others. Bounds of keys are
  * `from` (included) and `until` (excluded; null for none), and select the groups that have keys between them.
  *
- * @param width the bytes (1 or 2) that keys of one group begin with; shorter keys are filled up with zeros. 0
- *   for composite keys of a state, which go by the hash of their key; then `from` is empty, or begins with a
- *   whole key, which all up to `until` have
+ * @param byHash true for composite keys of a state, which go by the hash of their key; then `from` is
+ *   empty, or begins with a whole key, which all up to `until` have. Else by the first two bytes, in their
+ *   order; shorter keys are filled up with zeros
  */
-private[rocksdb] final class GroupedEntries(keys: WriteBackCache, width: Int) {
+private[rocksdb] final class GroupedEntries(keys: WriteBackCache, byHash: Boolean) {
   private val view = new InputView
   private var groups = new Array[EntryList](0)
 
@@ -69,22 +69,21 @@ private[rocksdb] final class GroupedEntries(keys: WriteBackCache, width: Int) {
     }
   }
 
-  private def groupOf(key: Array[Byte], offset: Int, length: Int): Int = {
-    val first = if (length > 0) key(offset) & 0xff else 0
-    if (width == 1) first
-    else if (width == 2) (first << 8) | (if (length > 1) key(offset + 1) & 0xff else 0)
-    else {
+  private def groupOf(key: Array[Byte], offset: Int, length: Int): Int =
+    if (byHash) {
       val size = view.wrap(key, offset, length).readVarInt()
       Bytes.hash(key, view.position, size) & GroupedEntries.HashMask
-    }
-  }
+    } else byteAt(key, offset, length, 0) << 8 | byteAt(key, offset, length, 1)
+
+  private def byteAt(key: Array[Byte], offset: Int, length: Int, i: Int): Int =
+    if (i < length) key(offset + i) & 0xff else 0
 
   /** The last group before `until`; a key that ends with a zero comes after the key without it. */
   private def lastBefore(first: Int, from: Array[Byte], until: Array[Byte]): Int =
-    if (until == null) Int.MaxValue
-    else if (width == 0) { if (from.length == 0) Int.MaxValue else first }
+    if (until == null || byHash && from.length == 0) Int.MaxValue
+    else if (byHash) first
     else {
-      val isStart = until.length <= width && (until.length == 0 || until.last != 0)
+      val isStart = until.length <= 2 && (until.length == 0 || until.last != 0)
       if (isStart) groupOf(until, 0, until.length) - 1 else groupOf(until, 0, until.length)
     }
 }

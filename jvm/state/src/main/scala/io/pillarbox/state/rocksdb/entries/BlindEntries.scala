@@ -78,12 +78,11 @@ private[pillarbox] final class BlindEntries private (
 
 private[pillarbox] object BlindEntries {
 
-  /** Sends keys to a column family that is not in commits; `keyGroupWidth` as in [[GroupedEntries]]. */
+  /** Sends keys to a column family that is not in commits. */
   def inFamily(
       database: RocksDBStore,
       family: ColumnFamilyHandle,
       limitBytes: Int,
-      keyGroupWidth: Int,
       shared: CacheBudget
   ): BlindEntries = new BlindEntries(
     database,
@@ -92,7 +91,7 @@ private[pillarbox] object BlindEntries {
     // No change is ever spilled to it.
     "none",
     cache => {
-      val column = new StateColumn(Id, Id, null, cache, keyGroupWidth)
+      val column = new StateColumn(Id, Id, null, cache, groupsByHash = false)
       column.use(family, null)
       column.isLogged = false
       column

@@ -14,14 +14,14 @@ import org.rocksdb.ColumnFamilyHandle
  * @param log for a list's chunks, the further changes of elements for a commit ([[ListChanges]]): a column
  *   without family, of which nothing reaches the database; null otherwise
  * @param cache the cache with its entries
- * @param keyGroupWidth see [[GroupedEntries]]
+ * @param groupsByHash see [[GroupedEntries]]
  */
 private[rocksdb] final class StateColumn(
     val id: Int,
     val streamId: Int,
     val log: StateColumn,
     cache: WriteBackCache,
-    keyGroupWidth: Int = 0
+    groupsByHash: Boolean = true
 ) {
 
   /** True if its entries go to the database. */
@@ -51,7 +51,7 @@ private[rocksdb] final class StateColumn(
   val changed = new EntryList
 
   /** The entries that the database lacks. */
-  val unwritten = new GroupedEntries(cache, keyGroupWidth)
+  val unwritten = new GroupedEntries(cache, groupsByHash)
 
   def use(family: ColumnFamilyHandle, name: ColumnName): Unit = {
     this.family = family

@@ -11,11 +11,12 @@ import io.pillarbox.state.changelog.StateMeta
 /**
  * Sets the age after which compaction may drop a state's entries, in whole seconds; 0 for never.
  *
- * A TtlDB timestamps an entry with the wall clock when it is written, which is at or after its own timestamp, and
- * knows nothing of the state's clock. So only processing-time TTL can use it, with a margin, as long as that
- * clock is not further behind than when the database was opened ([[CompactionWatch]] sees to that), and only
- * where a renewed entry is written again: a list read under ON_READ_AND_WRITE renews its elements without
- * writing them. Where compaction joins the parts of a list, it timestamps it anew, which is later still.
+ * A TtlDB timestamps an entry with the wall clock when it is written, which is at or after its own
+ * timestamp, and knows nothing of the state's clock. So only processing-time TTL can use it, with a margin,
+ * as long as that clock is not further behind than when the database was opened ([[CompactionWatch]] sees
+ * to that), and only where a renewed entry is written again: a list read under ON_READ_AND_WRITE renews its
+ * elements without writing them. Where compaction joins the parts of a list, it timestamps it anew, which
+ * is later still.
  */
 private[rocksdb] object CompactionTtl {
 
