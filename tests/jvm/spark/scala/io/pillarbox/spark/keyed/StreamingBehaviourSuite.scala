@@ -424,7 +424,7 @@ class StreamingBehaviourSuite extends AnyFunSuite with KeyedFixture with Eventua
       stream.add(Event("a", 2, 1000))
       val error = intercept[Exception](stream.runOnce(process(stream.input, Spec())))
       assert(
-        causes(error).exists(_.matches("(?s).*/1_r1t\\d+-[0-9a-f-]+\\.delta are damaged.*")),
+        causes(error).exists(_.matches("(?s).*/1_r1t\\d+-[0-9a-f-]+\\.delta is damaged.*")),
         causes(error).mkString("\n")
       )
     }

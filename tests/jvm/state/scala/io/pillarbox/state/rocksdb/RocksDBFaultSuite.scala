@@ -89,13 +89,13 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
   }
 
   test("a database of another format is refused as such") {
-    for (format <- Seq(9, 3, 1)) {
+    for (format <- Seq(9, 4, 1)) {
       val checkpoint = checkpointOf(0 until 3)
       val header = checkpoint.resolve("pillarbox-header")
       Files.write(header, Files.readAllBytes(header).updated(7, format.toByte))
       val error = intercept[StateRestoreException](openAt(checkpoint, ScalaSerializers.long))
       assert(error.condition == "STATE_FORMAT_UNKNOWN" && error.getMessage.contains(checkpoint.toString))
-      assert(error.getMessage.contains(s"format version $format, this Pillarbox reads 4"))
+      assert(error.getMessage.contains(s"format version $format, this Pillarbox reads 5"))
     }
   }
 
@@ -161,7 +161,7 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
     val config =
       RocksDBConfig(directory, memoryLimit = 32L << 20, cacheBytes = 64 << 10, diskLimit = 1L << 20)
     val backend =
-      new RocksDBKeyedStateBackend(ScalaSerializers.long, 128, KeyGroupRange(0, 127), new ManualClock, config)
+      new RocksDBKeyedStateBackend(ScalaSerializers.long, new ManualClock, config)
     try {
       val error = intercept[StateBackendException] {
         for (round <- 0 until 100) {
@@ -217,8 +217,6 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
 
     private def open(at: Path, behind: Long): RocksDBKeyedStateBackend[Long] = new RocksDBKeyedStateBackend(
       ScalaSerializers.long,
-      128,
-      KeyGroupRange(0, 127),
       clock,
       RocksDBConfig(at, 32L << 20, compactionMargin = compactionMargin, clockBehind = behind)
     )
@@ -302,7 +300,7 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
     } finally ageing.close()
   }
 
-  test("compaction isn't used where its clock or its stamps would be wrong") {
+  test("compaction isn't used where its clock or its timestamps would be wrong") {
     assert(
       CompactionTtl.seconds(
         value.living(Some(TestState.ttl(1000L, timeDomain = TimeDomain.EVENT_TIME))),
@@ -311,12 +309,6 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
     )
     assert(
       CompactionTtl.seconds(list.living(Some(TestState.ttl(1000L, Update.ON_READ_AND_WRITE))), 0L) == 0
-    )
-    assert(
-      CompactionTtl.seconds(
-        value.living(Some(TestState.ttl(1000L, cleanup = Cleanup.NONE))),
-        0L
-      ) == 0
     )
     assert(CompactionTtl.seconds(value, 0L) == 0)
     assert(CompactionTtl.seconds(value.living(Some(TestState.ttl(Long.MaxValue))), 0L) == 0)
@@ -328,8 +320,6 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
     val target = newDirectory().resolve("checkpoint")
     def open(directory: Path) = new RocksDBKeyedStateBackend(
       ScalaSerializers.long,
-      128,
-      KeyGroupRange(0, 127),
       new ManualClock,
       RocksDBConfig(directory, memoryLimit = 32L << 20, compactionMargin = 0L)
     )

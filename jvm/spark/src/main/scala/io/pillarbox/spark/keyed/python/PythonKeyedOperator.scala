@@ -314,9 +314,10 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     val (backend, descriptor) = (context.backend, declared.descriptor)
     val project = context.projections.of(_: StructType)
     declared.kind match {
-      case "list" => new PythonListState(declared, backend.stampedList(descriptor), backend, arrow, project)
-      case "map" => new PythonMapState(declared, backend.stampedMap(descriptor), backend, arrow, project)
-      case _ => new PythonValueState(declared, backend.stampedValue(descriptor), backend, arrow, project)
+      case "list" =>
+        new PythonListState(declared, backend.timestampedList(descriptor), backend, arrow, project)
+      case "map" => new PythonMapState(declared, backend.timestampedMap(descriptor), backend, arrow, project)
+      case _ => new PythonValueState(declared, backend.timestampedValue(descriptor), backend, arrow, project)
     }
   }
 

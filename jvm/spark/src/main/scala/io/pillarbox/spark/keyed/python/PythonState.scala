@@ -12,7 +12,7 @@ import io.pillarbox.spark.worker.{
   PythonWorkerException
 }
 import io.pillarbox.state.ttl.{Cleaner, TtlPolicy}
-import io.pillarbox.state.{ExpirySink, KeyedStateBackend, Stamped}
+import io.pillarbox.state.{ExpirySink, KeyedStateBackend, Timestamped}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection, UnsafeRow}
@@ -20,7 +20,7 @@ import org.apache.spark.sql.types._
 
 /**
  * The transfer of one declared state to the worker and back, under the backend's current key. The worker
- * judges TTL, so state is sent as it is stored, and what comes back is stored with its stamp.
+ * judges TTL, so state is sent as it is stored, and what comes back is stored with its timestamp.
  *
  * @param stored the state in the backend
  * @param arrow converts a schema into Arrow's, by the session's settings
@@ -28,7 +28,7 @@ import org.apache.spark.sql.types._
  */
 private abstract class PythonState(
     val declared: DeclaredState,
-    stored: Stamped,
+    stored: Timestamped,
     cells: StructType,
     changes: StructType,
     arrow: StructType => Schema,
@@ -128,8 +128,8 @@ private abstract class PythonState(
   protected def valueOf(row: InternalRow, ordinal: Int): UnsafeRow =
     toValue(row.getStruct(ordinal, declared.valueType.length)).copy()
 
-  /** The stamp as the worker gets it. */
-  protected def sent(stamp: Long): Long = if (policy == null) 0L else policy.known(stamp)
+  /** The timestamp as the worker gets it. */
+  protected def sent(timestamp: Long): Long = if (policy == null) 0L else policy.known(timestamp)
 
   override def close(): Unit = {
     writer.close()
@@ -140,7 +140,7 @@ private abstract class PythonState(
 /** A list or map: flags tell which keys have more than is sent with the frame, since cells don't. */
 private abstract class PythonCollectionState(
     declared: DeclaredState,
-    stored: Stamped,
+    stored: Timestamped,
     cells: StructType,
     changes: StructType,
     arrow: StructType => Schema,
