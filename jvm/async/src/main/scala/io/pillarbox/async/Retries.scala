@@ -68,7 +68,7 @@ private[async] final class Retries[IN, OUT](way: CallWay[IN, OUT]) extends Stage
 
   private def backOff(call: Call, delayMs: Long, startNanos: Long): Unit = {
     waiting += 1
-    way.giveBack(call, this)
+    call.at = this
     call.current = null
     way.deadlines.backsOff(call, startNanos, delayMs)
   }

@@ -8,11 +8,13 @@ import io.pillarbox.metered.journal.TicketJournal
 /** Finds the tickets that calls were given before. Mailbox thread only; what the journal throws fails the task. */
 private[async] final class KnownTickets[IN, OUT](journal: TicketJournal) extends Stage[IN, OUT] {
   override def enter(call: Call): Unit = {
-    if (call.ticket eq null) {
-      call.ticket = journal.find(call.key)
-      call.roundsBefore = call.ticketRound
-    }
+    find(call)
     goOn(call)
+  }
+
+  def find(call: Call): Unit = if (call.ticket eq null) {
+    call.ticket = journal.find(call.key)
+    call.roundsBefore = call.ticketRound
   }
 }
 
@@ -67,7 +69,7 @@ private[async] final class Tickets[IN, OUT](way: CallWay[IN, OUT], ticketing: Ti
     call.pauses = call.attempts - (call.ticketRound - call.roundsBefore)
     if (ticketing.waits) {
       call.carry(attempt.usage)
-      way.giveBack(call, this)
+      call.at = this
       call.current = null
       way.deadlines.waits(call)
       waitingFor(call).pollLater(call)
