@@ -1,6 +1,6 @@
 """Draws modules.svg: the modules and who knows whom, and the stages of a call in their order.
 
-Run it as a script. A test holds the stages against those of ``CallWay.scala``.
+Run it as a script. A test holds the stages against those of ``CallPipeline.scala``.
 """
 
 from __future__ import annotations

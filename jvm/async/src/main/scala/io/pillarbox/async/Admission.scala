@@ -19,7 +19,7 @@ import java.util.concurrent.RejectedExecutionException
  * @param isKnown answers a call that waited for others if the answer has come with theirs; true if it did
  */
 private[async] final class Admission[IN, OUT](
-    way: CallWay[IN, OUT],
+    pipeline: CallPipeline[IN, OUT],
     keyed: Keyed[IN],
     hasSlots: Boolean,
     budget: BudgetCharges[IN, OUT],
@@ -28,10 +28,10 @@ private[async] final class Admission[IN, OUT](
 ) extends Stage[IN, OUT] {
   private type Queue = LimitQueue[IN, OUT]
 
-  private val options = way.options
+  private val options = pipeline.options
   private val keys = if (keyed ne null) new KeyQueues[IN, OUT](keyed, isKnown, comes(_)) else null
-  private val slots = if (hasSlots) new Slots(way, () => serve()) else null
-  private val limits = new LimitQueues[IN, OUT](way, isLimited, isKnownHere(_), queue => granted(queue))
+  private val slots = if (hasSlots) new Slots(pipeline, () => serve()) else null
+  private val limits = new LimitQueues[IN, OUT](pipeline, isLimited, isKnownHere(_), queue => granted(queue))
 
   /** The queues whose first call waits for a slot or the budget. */
   private val ready = new util.ArrayDeque[Queue]
@@ -39,7 +39,7 @@ private[async] final class Admission[IN, OUT](
 
   /** Runs on any thread, when the budget may suffice for a call that waits. */
   private val waiter: Runnable = () =>
-    try way.executor.execute(() => tellingOfRoom(serve()), "an async call asks its budget again")
+    try pipeline.executor.execute(() => tellingOfRoom(serve()), "an async call asks its budget again")
     catch { case _: RejectedExecutionException => () }
 
   /** The calls that are at the front of their keys' queues, and not admitted. */
@@ -93,7 +93,7 @@ private[async] final class Admission[IN, OUT](
   /** Leaves the slot of a call that was tried before. No row leaves with it, so a mail tells of the room. */
   private def yieldSlot(call: Call): Unit = {
     slots.yieldBy(call)
-    way.inbox.runSoon()
+    pipeline.inbox.runSoon()
     serve()
   }
 
@@ -120,7 +120,7 @@ private[async] final class Admission[IN, OUT](
 
   /** Charges the members of a group. Those that have to wait are a group of their own behind it. */
   private def areCharged(group: CallGroup[IN, OUT], queue: Queue): Boolean = {
-    val others = new CallGroup[IN, OUT](way)
+    val others = new CallGroup[IN, OUT](pipeline)
     group.members.removeIf { one =>
       val isPaid = others.members.isEmpty && budget.take(one, waiter)
       if (!isPaid && one.isWanted) others.members.add(one): Unit
@@ -186,7 +186,7 @@ private[async] final class Admission[IN, OUT](
   private def tellingOfRoom(change: => Unit): Unit = {
     val wasFull = isFull
     change
-    if (wasFull && !isFull) way.inbox.runSoon()
+    if (wasFull && !isFull) pipeline.inbox.runSoon()
   }
 
   /** Answers a call of a value, before it is called, if the answer has come. */
@@ -194,7 +194,7 @@ private[async] final class Admission[IN, OUT](
     val isKnownNow = isKnown(call)
     if (isKnownNow) {
       standing -= 1
-      way.metrics.withdrawn()
+      pipeline.metrics.withdrawn()
       leaves(call)
     }
     isKnownNow

@@ -5,13 +5,13 @@ import io.pillarbox.metered.budget.{BudgetExceeded, BudgetExceededException, Bud
 import io.pillarbox.metered.usage.Usage
 
 /** Charges a budget with each attempt, and fails calls once it is spent. Mailbox thread only. */
-private[async] final class BudgetCharges[IN, OUT](way: CallWay[IN, OUT], part: BudgetPart) {
+private[async] final class BudgetCharges[IN, OUT](pipeline: CallPipeline[IN, OUT], part: BudgetPart) {
   private type Call = InFlightElement[IN, OUT]
   private type Attempt = CallAttempt[IN, OUT]
 
   /** The budget's units among the operator's; negative for one that is counted without reports. */
   private val units =
-    (0 until part.terms.units).map(at => way.options.units.names.indexOf(part.terms.unit(at)))
+    (0 until part.terms.units).map(at => pipeline.options.units.names.indexOf(part.terms.unit(at)))
 
   /** What an attempt is charged with, until it has ended; over all polls if it was given a ticket. */
   private val charge: Holding[IN, OUT] = new Holding[IN, OUT] {
@@ -36,7 +36,7 @@ private[async] final class BudgetCharges[IN, OUT](way: CallWay[IN, OUT], part: B
     } else
       part.take(waiter) match {
         case exceeded: BudgetExceeded =>
-          CallAttempt.standIn(way.inbox, call).completeExceptionally(new BudgetExceededException(exceeded))
+          CallAttempt.standIn(pipeline.inbox, call).completeExceptionally(new BudgetExceededException(exceeded))
           false
         case answer =>
           if (answer ne BudgetPart.Wait) call.hold(charge)

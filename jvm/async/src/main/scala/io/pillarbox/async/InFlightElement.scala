@@ -13,7 +13,7 @@ import io.pillarbox.metered.usage.{Usage, UsageUnits}
  * `callId` and `usage`.
  */
 private[async] sealed class InFlightElement[IN, OUT](
-    way: CallWay[IN, OUT],
+    pipeline: CallPipeline[IN, OUT],
     val elementId: Long,
     input: IN,
     timestampMs: Long
@@ -102,7 +102,7 @@ private[async] sealed class InFlightElement[IN, OUT](
   def isCarrier: Boolean = (share ne null) && (share.carrier eq this)
 
   /** True if no attempt may begin any more, since the total deadline has passed. */
-  def isOverdue: Boolean = totalDeadlineMs != Never && way.time.currentProcessingTime >= totalDeadlineMs
+  def isOverdue: Boolean = totalDeadlineMs != Never && pipeline.time.currentProcessingTime >= totalDeadlineMs
 
   /** True if it waits for an attempt that may still begin. */
   def isWanted: Boolean = (at ne null) && ((current eq null) || current.isAhead) && !isOverdue
@@ -122,12 +122,12 @@ private[async] sealed class InFlightElement[IN, OUT](
   /** What all its attempts have reported so far; null if nothing was. Any thread. */
   def usage: Usage = reported
 
-  def units: UsageUnits = way.options.units
+  def units: UsageUnits = pipeline.options.units
 
   /** Returns what counts of a report, and tells what is wrong with it: that must not fail the call. */
   def counted(unit: String, amount: Double): Double = {
     val isAmount = UsageUnits.isAmount(amount)
-    if (!isAmount || !units.names.contains(unit)) way.options.oddReport(unit, amount)
+    if (!isAmount || !units.names.contains(unit)) pipeline.options.oddReport(unit, amount)
     if (isAmount) amount else 0.0
   }
 
@@ -137,13 +137,13 @@ private[async] sealed class InFlightElement[IN, OUT](
       if (reported eq null) reported = new Usage(units)
     }
     reported.add(unit, amount)
-    way.metrics.usage.add(unit, amount)
+    pipeline.metrics.usage.add(unit, amount)
   }
 
   /** Any thread. */
-  def callId: String = way.options.callId(input, elementId, calledRound)
+  def callId: String = pipeline.options.callId(input, elementId, calledRound)
 
-  def elapsedMs: Long = if (hasStarted) (way.time.nanoTime - firstStartNanos) / 1000000L else 0L
+  def elapsedMs: Long = if (hasStarted) (pipeline.time.nanoTime - firstStartNanos) / 1000000L else 0L
 
   /** True once an attempt has begun. */
   def hasStarted: Boolean = firstStartNanos != NotStarted
@@ -177,7 +177,7 @@ private[async] sealed class InFlightElement[IN, OUT](
     var totalMs: Long = Never
     var phaseEndMs: Long = Never
 
-    override def onProcessingTime(timestampMs: Long): Unit = way.onDeadline(InFlightElement.this)
+    override def onProcessingTime(timestampMs: Long): Unit = pipeline.onDeadline(InFlightElement.this)
   }
 }
 
@@ -190,8 +190,8 @@ private[async] object InFlightElement {
  * Elements that are called together: behind the stage that gathers them, they are one call. Mailbox thread
  * only.
  */
-private[async] final class CallGroup[IN, OUT](way: CallWay[IN, OUT])
-    extends InFlightElement[IN, OUT](way, -1L, null.asInstanceOf[IN], AsyncOutput.NoTimestamp) {
+private[async] final class CallGroup[IN, OUT](pipeline: CallPipeline[IN, OUT])
+    extends InFlightElement[IN, OUT](pipeline, -1L, null.asInstanceOf[IN], AsyncOutput.NoTimestamp) {
   import InFlightElement.Never
 
   val members = new java.util.ArrayList[InFlightElement[IN, OUT]]

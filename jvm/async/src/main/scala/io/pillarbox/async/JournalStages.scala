@@ -3,7 +3,7 @@ package io.pillarbox.async
 import io.pillarbox.metered.journal.{CallCost, CallJournal}
 
 /** Answers a call whose rows the journal has. Mailbox thread only; what the journal throws fails the task. */
-private[async] final class Answered[IN, OUT](way: CallWay[IN, OUT], journal: CallJournal[OUT])
+private[async] final class Answered[IN, OUT](pipeline: CallPipeline[IN, OUT], journal: CallJournal[OUT])
     extends Stage[IN, OUT] {
 
   override def enter(call: Call): Unit = if (!answers(call)) goOn(call)
@@ -12,9 +12,9 @@ private[async] final class Answered[IN, OUT](way: CallWay[IN, OUT], journal: Cal
   def answers(call: Call): Boolean = {
     val known = journal.find(call.key)
     if (known ne null) {
-      way.metrics.journalHits += 1
+      pipeline.metrics.journalHits += 1
       call.at = this
-      CallAttempt.standIn(way.inbox, call).complete(known)
+      CallAttempt.standIn(pipeline.inbox, call).complete(known)
     }
     known ne null
   }

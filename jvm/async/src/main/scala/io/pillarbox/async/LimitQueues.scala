@@ -16,7 +16,7 @@ import io.pillarbox.mailbox.MailboxExecutor
  * @param granted takes a queue for whose first call a permit has come, in a mail
  */
 private[async] final class LimitQueues[IN, OUT](
-    way: CallWay[IN, OUT],
+    pipeline: CallPipeline[IN, OUT],
     isLimited: Boolean,
     known: InFlightElement[IN, OUT] => Boolean,
     val granted: LimitQueue[IN, OUT] => Unit
@@ -24,7 +24,7 @@ private[async] final class LimitQueues[IN, OUT](
   private type Call = InFlightElement[IN, OUT]
   private type Queue = LimitQueue[IN, OUT]
 
-  private val options = way.options
+  private val options = pipeline.options
   private val values = if (isLimited) options.valueGates.orNull else null
   private val charging = options.charges.orNull
   private val gate = if (isLimited) options.gate else null
@@ -39,7 +39,7 @@ private[async] final class LimitQueues[IN, OUT](
   /** True if some limit has a key. */
   def areOfValues: Boolean = values ne null
 
-  def executor: MailboxExecutor = way.executor
+  def executor: MailboxExecutor = pipeline.executor
 
   def queueOf(call: Call): Queue =
     if (values ne null) ofValues.computeIfAbsent(values.valueOf(call.input), open(_))
@@ -92,7 +92,7 @@ private[async] final class LimitQueues[IN, OUT](
   }
 
   private def refuse(one: Call, problem: Throwable): Unit =
-    CallAttempt.standIn(way.inbox, one).completeExceptionally(problem)
+    CallAttempt.standIn(pipeline.inbox, one).completeExceptionally(problem)
 
   private def inputsOf(call: Call): util.List[IN] = {
     val inputs = new util.ArrayList[IN]
@@ -103,7 +103,7 @@ private[async] final class LimitQueues[IN, OUT](
   /** Tells that queues come to the gate, or leave it. */
   def waits(change: Int): Unit = {
     waiting += change
-    if (waiting > 0) way.metrics.limitWait.markStart() else way.metrics.limitWait.markEnd()
+    if (waiting > 0) pipeline.metrics.limitWait.markStart() else pipeline.metrics.limitWait.markEnd()
   }
 
   def close(): Unit = {

@@ -41,7 +41,7 @@ private[async] final class SharedCall[IN, OUT](
  * Lets elements with equal keys that are in flight together share one call. They stay here; a carrier goes
  * on. Mailbox thread only.
  */
-private[async] final class Shared[IN, OUT](way: CallWay[IN, OUT]) extends Stage[IN, OUT] {
+private[async] final class Shared[IN, OUT](pipeline: CallPipeline[IN, OUT]) extends Stage[IN, OUT] {
   private val inFlight = new util.HashMap[CallKey, SharedCall[IN, OUT]]
 
   override def enter(call: Call): Unit = {
@@ -49,13 +49,13 @@ private[async] final class Shared[IN, OUT](way: CallWay[IN, OUT]) extends Stage[
     if (known eq null) begin(call)
     else {
       known.add(call)
-      way.metrics.shared += 1
-      if (known.carrier.hasStarted) way.deadlines.joins(call)
+      pipeline.metrics.shared += 1
+      if (known.carrier.hasStarted) pipeline.deadlines.joins(call)
     }
   }
 
   private def begin(call: Call): Unit = {
-    val carrier = new InFlightElement[IN, OUT](way, call.elementId, call.input, call.timestampMs)
+    val carrier = new InFlightElement[IN, OUT](pipeline, call.elementId, call.input, call.timestampMs)
     carrier.key = call.key
     carrier.share = new SharedCall(carrier, forget(_))
     carrier.share.add(call)
@@ -67,7 +67,7 @@ private[async] final class Shared[IN, OUT](way: CallWay[IN, OUT]) extends Stage[
   override def ended(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
     if (call.isCarrier)
       try decide(call, attempt)
-      finally way.leave(call)
+      finally pipeline.leave(call)
     !call.isCarrier
   }
 
@@ -84,7 +84,7 @@ private[async] final class Shared[IN, OUT](way: CallWay[IN, OUT]) extends Stage[
       if ((sharer.current eq null) || sharer.current.abandon())
         try {
           sharer.attempts = carrier.attempts
-          way.out(sharer, attempt)
+          pipeline.out(sharer, attempt)
         } catch {
           case error: Throwable => if (problem eq null) problem = error else problem.addSuppressed(error)
         }
@@ -98,11 +98,11 @@ private[async] final class Shared[IN, OUT](way: CallWay[IN, OUT]) extends Stage[
   /** Cancels a call that no element waits for any more. */
   override def withdraw(sharer: Call): Unit = {
     val sharers = sharer.share.sharers
-    if (sharers.remove(sharer) && sharers.isEmpty) way.cancel(sharer.share.carrier): Unit
+    if (sharers.remove(sharer) && sharers.isEmpty) pipeline.cancel(sharer.share.carrier): Unit
   }
 
   override def close(): Unit = new util.ArrayList(inFlight.values).forEach { shared =>
     shared.sharers.clear()
-    way.abandon(shared.carrier)
+    pipeline.abandon(shared.carrier)
   }
 }

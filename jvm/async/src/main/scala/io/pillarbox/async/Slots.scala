@@ -3,35 +3,35 @@ package io.pillarbox.async
 import scala.util.control.NonFatal
 
 /**
- * The slots for calls in flight, as many as the capacity: of those that are under way, or wait for a retry or
+ * The in-flight slots, as many as the capacity: of those that are under way, or wait for a retry or
  * a ticket. Mailbox thread only.
  *
  * @param onFree called when a call that is over has left its slot
  */
-private[async] final class Slots[IN, OUT](way: CallWay[IN, OUT], onFree: () => Unit) extends Holding[IN, OUT] {
+private[async] final class Slots[IN, OUT](pipeline: CallPipeline[IN, OUT], onFree: () => Unit) extends Holding[IN, OUT] {
   private type Call = InFlightElement[IN, OUT]
 
-  private val capacity = way.options.capacity
+  private val capacity = pipeline.options.capacity
 
   /** The function if it keeps slots of its own, null once it is about to be closed. */
-  private var lender = way.function match {
+  private var lender = pipeline.function match {
     case keeper: LookAheadFunction[IN, OUT] => keeper
     case _ => null
   }
 
   /** True if calls are counted while they wait for a slot; those that the function has ahead are not. */
-  private val countsWaiting = way.options.lookAhead == 0
+  private val countsWaiting = pipeline.options.lookAhead == 0
 
   var inUse = 0
 
   def isFree: Boolean = inUse < capacity
 
   /** Takes note of a call that may have to wait for a slot. */
-  def comes(): Unit = if (countsWaiting) way.metrics.admitted()
+  def comes(): Unit = if (countsWaiting) pipeline.metrics.admitted()
 
   def take(call: Call): Unit = {
     inUse += 1
-    if (!countsWaiting) way.metrics.admitted()
+    if (!countsWaiting) pipeline.metrics.admitted()
     call.hold(this)
   }
 
@@ -43,14 +43,14 @@ private[async] final class Slots[IN, OUT](way: CallWay[IN, OUT], onFree: () => U
 
   override def giveBack(call: Call): Unit = {
     inUse -= 1
-    way.metrics.finished()
+    pipeline.metrics.finished()
     tellUnanswered(call)
     onFree()
   }
 
   /** Takes note of the end of a call that waited for a slot. */
   def withdraw(call: Call): Unit = {
-    if (countsWaiting) way.metrics.finished()
+    if (countsWaiting) pipeline.metrics.finished()
     tellUnanswered(call)
   }
 
@@ -58,7 +58,7 @@ private[async] final class Slots[IN, OUT](way: CallWay[IN, OUT], onFree: () => U
   private def tellUnanswered(call: Call): Unit =
     if ((lender ne null) && ((call.current eq null) || !call.current.isAnswer))
       try lender.gaveUp(call.elementId)
-      catch { case NonFatal(error) => CallWay.log.warn("Could not give up {}", call.elementId, error) }
+      catch { case NonFatal(error) => CallPipeline.log.warn("Could not give up {}", call.elementId, error) }
 
   def close(): Unit = lender = null
 }

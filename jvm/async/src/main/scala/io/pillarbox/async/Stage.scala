@@ -3,14 +3,14 @@ package io.pillarbox.async
 import scala.annotation.unused
 
 /**
- * One station of a call's way; [[CallWay]] has the list. A stage passes a call on, holds it until an event,
+ * A stage of the [[CallPipeline]], which has the list. A stage passes a call on, holds it until an event,
  * or answers it, and knows no other stage. What it gives the call is a [[Holding]], on the list of the call,
  * which gives it back when it is over, whatever ended it. Mailbox thread only.
  */
 private[async] abstract class Stage[IN, OUT] {
   protected final type Call = InFlightElement[IN, OUT]
 
-  /** The stages on either side; null at the ends. Only [[CallWay]] reads `before`. */
+  /** The stages on either side; null at the ends. Only [[CallPipeline]] reads `before`. */
   private[async] final var before: Stage[IN, OUT] = _
   protected final var next: Stage[IN, OUT] = _
 

@@ -11,7 +11,7 @@ import io.pillarbox.metered.budget.BudgetExceededException
 import io.pillarbox.metered.usage.CallAccount
 
 /**
- * The way of a call through a row of [[Stage]]s: made once, of those stages that the options need.
+ * The pipeline of calls, a row of [[Stage]]s: made once, of those stages that the options need.
  *
  * A call goes from the first stage to the last. The end of an attempt goes the way back, from the stage that
  * the call stands at, until a stage takes it; else it comes out, as the rows of its element. Then what the call
@@ -22,7 +22,7 @@ import io.pillarbox.metered.usage.CallAccount
  * @param handler runs in a mail when attempts completed; it is to call `settleCompleted`, then
  *   `inbox.handled`
  */
-private[async] final class CallWay[IN, OUT](
+private[async] final class CallPipeline[IN, OUT](
     val function: AsyncFunction[IN, OUT],
     val options: AsyncOptions[IN, OUT],
     val executor: MailboxExecutor,
@@ -251,7 +251,7 @@ private[async] final class CallWay[IN, OUT](
   def close(): Unit = {
     if ((journal ne null) || (ticketing ne null))
       try keepUnsettled()
-      catch { case NonFatal(error) => CallWay.log.warn("Could not keep what has come at the end", error) }
+      catch { case NonFatal(error) => CallPipeline.log.warn("Could not keep what has come at the end", error) }
     stages.reverseIterator.foreach(_.close())
   }
 
@@ -267,6 +267,6 @@ private[async] final class CallWay[IN, OUT](
     finally flush()
 }
 
-private[async] object CallWay {
+private[async] object CallPipeline {
   private[async] val log = org.slf4j.LoggerFactory.getLogger(classOf[AsyncWaitOperator[_, _]])
 }
