@@ -85,7 +85,12 @@ private[async] final class Admission[IN, OUT](
   private def lacksNothing = !isLimited && (budget eq null)
 
   private def waits(call: Call, queue: Queue, isTried: Boolean): Unit = {
-    if (isTried) queue.putFirst(call) else queue.addLast(call)
+    if (isTried) queue.putFirst(call)
+    else {
+      // The elements of a list were charged before it was gathered.
+      giveBackCharges(call)
+      queue.addLast(call)
+    }
     makeReady(queue)
     if (hasSlots && options.lookAhead > 0) next.ahead(call)
   }
@@ -107,11 +112,13 @@ private[async] final class Admission[IN, OUT](
     val isAdmitted = isPaid && (hasPermit || queue.acquires(call))
     if (isAdmitted) take(call, queue, hasSlot)
     else {
-      if (isPaid && (budget ne null)) call.each(budget.giveBack(_))
+      if (isPaid) giveBackCharges(call)
       if (hasPermit) queue.takePermit().unused()
     }
     isAdmitted
   }
+
+  private def giveBackCharges(call: Call): Unit = if (budget ne null) call.each(budget.giveBack(_))
 
   private def isCharged(call: Call, queue: Queue): Boolean = (budget eq null) || (call match {
     case group: CallGroup[IN, OUT] => areCharged(group, queue)
