@@ -222,7 +222,10 @@ private object AdmissionModelSuite {
       }
       val ofValues = slots.filterNot(permitted.contains)
       val open = tasks.filter(_.isByValue).map(_.open).sum
-      assert(ofValues.isEmpty || ofValues.map(_.inUse).sum == open, "a call that waits has its value's permit")
+      assert(
+        ofValues.isEmpty || ofValues.map(_.inUse).sum == open,
+        "a call that waits has its value's permit"
+      )
     }
 
     private def step(task: Task): Unit = {

@@ -26,7 +26,8 @@ private[async] final class Batches[IN, OUT](pipeline: CallPipeline[IN, OUT], bat
     val members = gathering.members
     members.add(call)
     if (members.size >= batching.size && gathering.isWanted && members.size >= batching.size) send()
-    else if (members.size == 1) pipeline.time.schedule(waited, pipeline.time.currentProcessingTime + batching.waitMs)
+    else if (members.size == 1)
+      pipeline.time.schedule(waited, pipeline.time.currentProcessingTime + batching.waitMs)
   }
 
   private def send(): Unit = if (!gathering.members.isEmpty) {

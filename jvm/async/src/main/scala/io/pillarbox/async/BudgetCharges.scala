@@ -36,7 +36,9 @@ private[async] final class BudgetCharges[IN, OUT](pipeline: CallPipeline[IN, OUT
     } else
       part.take(waiter) match {
         case exceeded: BudgetExceeded =>
-          CallAttempt.standIn(pipeline.inbox, call).completeExceptionally(new BudgetExceededException(exceeded))
+          CallAttempt
+            .standIn(pipeline.inbox, call)
+            .completeExceptionally(new BudgetExceededException(exceeded))
           false
         case answer =>
           if (answer ne BudgetPart.Wait) call.hold(charge)

@@ -251,7 +251,9 @@ private[async] final class CallPipeline[IN, OUT](
   def close(): Unit = {
     if ((journal ne null) || (ticketing ne null))
       try keepUnsettled()
-      catch { case NonFatal(error) => CallPipeline.log.warn("Could not keep what has come at the end", error) }
+      catch {
+        case NonFatal(error) => CallPipeline.log.warn("Could not keep what has come at the end", error)
+      }
     stages.reverseIterator.foreach(_.close())
   }
 

@@ -8,7 +8,8 @@ import scala.util.control.NonFatal
  *
  * @param onFree called when a call that is over has left its slot
  */
-private[async] final class Slots[IN, OUT](pipeline: CallPipeline[IN, OUT], onFree: () => Unit) extends Holding[IN, OUT] {
+private[async] final class Slots[IN, OUT](pipeline: CallPipeline[IN, OUT], onFree: () => Unit)
+    extends Holding[IN, OUT] {
   private type Call = InFlightElement[IN, OUT]
 
   private val capacity = pipeline.options.capacity
