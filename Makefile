@@ -32,10 +32,10 @@ demo: $(VENV)/.demo $(JAR) ## run the main job on real flights (about three minu
 	cd examples && ../$(PYTHON) -m flight_weather
 	cd examples && ../$(PYTHON) -m flight_rotation
 
-quick: $(VENV)/.dev $(JAR) ## what to run after each change: fast suites, and Python tests, that start no Spark (two minutes)
+quick: $(VENV)/.dev $(JAR) ## what to run after each change: fast suites, and Python tests, that start no Spark (ninety seconds)
 	@tools/run_tests quick
 
-test: $(VENV)/.dev $(JAR) ## all that shows that the library works, JVM and Python (eight to twelve minutes)
+test: $(VENV)/.dev $(JAR) ## all that shows that the library works, JVM and Python (eight minutes)
 	@tools/run_tests $(SUITES)
 
 test-jvm: tools ## the tests of the JVM library, and that its public types stay compatible
@@ -45,7 +45,7 @@ test-module: tools ## fast suites of one module of the JVM: M=api, mailbox, stat
 	$(if $(filter $(MODULES),$(M)),tools/sbt "$(M)/testOnly * -- -l org.scalatest.tags.Slow",$(error make test-module M=MODULE, one of: $(MODULES)))
 
 test-python: $(VENV)/.dev $(JAR) ## the tests of the Python package
-	cd python && ../$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	cd python && ../$(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 test-all: ## everything whole: `make test`, all kills and clusters, all lines of Spark, other Pythons (two hours)
 	@$(MAKE) --no-print-directory test SUITES="main nightly connect integration lines upgrades pythons"

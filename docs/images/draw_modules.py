@@ -1,6 +1,6 @@
 """Draws modules.svg: the modules and who knows whom, and the stages of a call in their order.
 
-Run it as a script. A test holds the stages against those of ``CallWay.scala``.
+Run it as a script. A test holds the stages against those of ``CallPipeline.scala``.
 """
 
 from __future__ import annotations
@@ -45,20 +45,17 @@ KNOWN = (
 STAGES = (
     Part("Answered", "journal"),
     Part("Shared", "share_calls"),
-    Part("KeyTurn", 'scope="key"'),
-    Part("LaneTurn", "limit by key"),
     Part("Answered", "after a wait"),
     Part("Kept", "journal"),
-    Part("Place", "capacity"),
     Part("Retries", "retry, limit"),
     Part("KnownTickets", "Ticketed"),
-    Part("Budgets", "budget"),
+    Part("Admission", "key, slot, budget, limit"),
     Part("Tickets", "Ticketed"),
     Part("Batches", "batch_size"),
-    Part("Limits", "limit"),
+    Part("Admission", "limit of lists"),
     Part("Attempts", "the function"),
 )
-A_ROW = 7
+A_ROW = 6
 WAYS = (
     "The stages of a call: those that its options ask for. A call goes from the first to the last.",
     "The end of an attempt goes the way back, until a stage takes it.",

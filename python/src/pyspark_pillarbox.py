@@ -52,9 +52,9 @@ def _words(kind: str, condition: str) -> dict[str, str]:
         return dict(json.loads(spec.loader.get_data(file))[kind][condition])
     except Exception:
         return {
-            "message": "The Python worker can't begin: {reason}. It runs on {python}.",
-            "remedy": "The package itself can't be read. If its jar was replaced while the "
-            "application runs, start the application again.",
+            "message": "{python} can't read the worker's package: {reason}.",
+            "remedy": "If its jar was replaced while the application runs, start the application "
+            "again.",
         }
 
 

@@ -153,6 +153,21 @@ class Kept:
         return [row for rows in self.batches().values() for row in rows]
 
 
+def run_stream(df: DataFrame, folder: object, sink: Any = "noop", mode: str = "append") -> Any:
+    """The query that has processed all that is there, from the folder's checkpoint on.
+
+    ``sink`` is a format, whose files are in ``out`` of the folder, or is for ``foreachBatch``.
+    """
+    writer = df.writeStream.outputMode(mode).option("checkpointLocation", f"{folder}/checkpoint")
+    if callable(sink):
+        writer = writer.foreachBatch(sink)
+    else:
+        writer = writer.format(sink).option("path", f"{folder}/out")
+    query = writer.trigger(availableNow=True).start()
+    assert query.awaitTermination(300)
+    return query
+
+
 def is_connect(spark: SparkSession) -> bool:
     """Whether the session is one of Spark Connect; its server is in this process."""
     return not hasattr(spark, "_jsparkSession")

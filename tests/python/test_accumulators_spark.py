@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pillarbox as pb
-from spark_support import by_value
+from spark_support import by_value, run_stream
 
 by_value(__name__)
 pytestmark = pytest.mark.classic
@@ -224,12 +224,5 @@ def test_each_micro_batch_of_a_stream_adds_what_its_tasks_did(
     for first in range(0, 30, 10):
         spark.range(first, first + 10, 1, 1).write.mode("append").parquet(source)
     stream = spark.readStream.schema("id long").option("maxFilesPerTrigger", 1).parquet(source)
-    query = (
-        stream.transform(pb.async_io, f, returns="y long", engine="jvm")
-        .writeStream.format("noop")
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
+    run_stream(stream.transform(pb.async_io, f, returns="y long", engine="jvm"), tmp_path)
     assert count.value == 30

@@ -17,7 +17,7 @@ from pyspark.sql import Row
 from pyspark.sql import functions as F
 
 import pillarbox as pb
-from spark_support import by_value
+from spark_support import by_value, run_stream
 
 by_value(__name__)
 
@@ -561,18 +561,7 @@ def test_it_works_in_structured_streaming(spark, numbers, call, tmp_path):
     numbers.write.parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema("id long").option("maxFilesPerTrigger", 1)
     out = call(stream.parquet(str(tmp_path / "in")), double, returns="twice long")
-    query = (
-        out.writeStream.format("parquet")
-        .option("path", str(tmp_path / "out"))
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    try:
-        assert query.awaitTermination(120)
-        assert query.exception() is None
-    finally:
-        query.stop()
+    run_stream(out, tmp_path, "parquet")
     rows = spark.read.parquet(str(tmp_path / "out")).orderBy("id").collect()
     assert [(row.id, row.twice) for row in rows] == [(i, 2 * i) for i in range(40)]
 

@@ -226,8 +226,9 @@ def test_explain_shows_the_options(spark: SparkSession, capsys: Any) -> None:
     ).explain()
     shown = capsys.readouterr().out
     expected = (
-        "AsyncIO weather, form=row, ordered=false, capacity=7, timeout=5000ms, retry=3x 100ms, "
-        "on_error=raise, limit=(concurrency=8 per_second=50 scope=executor)"
+        "AsyncIO weather, form=row, ordered=false, capacity=7, on_error=raise, "
+        "limit=(concurrency=8 per_second=50 scope=executor), timeout=(total=5s), "
+        "retry=(max_attempts=3 backoff=100ms)"
     )
     assert expected in shown
 

@@ -13,9 +13,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import pillarbox as pb
-from spark_support import CallLog, by_value, own_pool, threads_are_gone
+from spark_support import CallLog, by_value, own_pool, run_stream, threads_are_gone
 
 by_value(__name__)
+
+
+def called(df: DataFrame, function: Any, **options: Any) -> DataFrame:
+    return pb.async_io(df, function, returns="same long", engine="jvm", **options)
 
 
 def together(log: CallLog, enough: int, limit: int) -> Callable[[Any], Any]:
@@ -34,11 +38,9 @@ def test_max_concurrency_holds_over_the_partitions_of_an_executor(
     spark: SparkSession, log: CallLog
 ) -> None:
     with own_pool(spark):
-        df = spark.range(0, 60, 1, 2).transform(
-            pb.async_io,
+        df = called(
+            spark.range(0, 60, 1, 2),
             together(log, 8, 60),
-            returns="same long",
-            engine="jvm",
             capacity=50,
             limit=pb.Limit(concurrency=8, scope="executor"),
         )
@@ -71,11 +73,9 @@ def test_rows_that_are_sent_ahead_are_not_called_before_there_is_room(
         return int(answer)
 
     failed: set[str] = set()
-    df = spark.range(0, 200, 1, 1).transform(
-        pb.async_io,
+    df = called(
+        spark.range(0, 200, 1, 1),
         first_attempt_fails,
-        returns="same long",
-        engine="jvm",
         ordered=False,
         capacity=8,
         retry=pb.Retry(2, backoff="1ms", on=LookupError),
@@ -98,12 +98,8 @@ def test_permits_of_cancelled_calls_come_back(spark: SparkSession, log: CallLog)
                 await asyncio.Event().wait()
         return int(row.id)
 
-    df = spark.range(0, 40, 1, 1).transform(
-        pb.async_io,
-        first_of_many,
-        returns="same long",
-        engine="jvm",
-        limit=pb.Limit(concurrency=3, scope="executor"),
+    df = called(
+        spark.range(0, 40, 1, 1), first_of_many, limit=pb.Limit(concurrency=3, scope="executor")
     )
     for _ in range(3):
         assert [row.same for row in df.where("same >= 0").limit(1).collect()] == [0]
@@ -117,11 +113,9 @@ def test_rate_limit_holds_over_tasks(spark: SparkSession, log: CallLog) -> None:
         return int(row.id)
 
     with own_pool(spark):
-        df = spark.range(0, 45, 1, 4).transform(
-            pb.async_io,
+        df = called(
+            spark.range(0, 45, 1, 4),
             call,
-            returns="same long",
-            engine="jvm",
             resource=log.opened,
             limit=pb.Limit(per_second=30, scope="executor"),
         )
@@ -146,8 +140,7 @@ def test_rate_limit_holds_over_micro_batches(
     enriched = stream.parquet(str(tmp_path / "in")).transform(
         pb.async_io, call, returns="same long", engine="jvm", limit=limit, resource=log.opened
     )
-    query = enriched.writeStream.format("noop").trigger(availableNow=True)
-    query.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+    run_stream(enriched, tmp_path)
     times = log.since_open()
     assert len(times) == 2
     # More than two micro-batches take by themselves; what is lent may be spent half a second early.
@@ -162,11 +155,9 @@ def test_max_concurrency_counts_calls_of_the_batch_form(spark: SparkSession, log
         log.write("end", key=len(rows))
         return [int(row.id) for row in rows]
 
-    df = spark.range(0, 80, 1, 2).transform(
-        pb.async_io,
+    df = called(
+        spark.range(0, 80, 1, 2),
         call,
-        returns="same long",
-        engine="jvm",
         capacity=40,
         batch_size=pb.BatchSize(5, wait="10ms"),
         limit=pb.Limit(concurrency=2, scope="executor"),
@@ -185,13 +176,7 @@ def test_a_batch_leaves_after_its_wait_though_it_is_not_full(
         log.write("start", key=len(rows))
         return [int(row.id) for row in rows]
 
-    df = spark.range(0, 7, 1, 1).transform(
-        pb.async_io,
-        call,
-        returns="same long",
-        engine="jvm",
-        batch_size=pb.BatchSize(5, wait="50ms"),
-    )
+    df = called(spark.range(0, 7, 1, 1), call, batch_size=pb.BatchSize(5, wait="50ms"))
     assert [row.same for row in df.collect()] == list(range(7))
     assert [record["key"] for record in log.events("start")] == [5, 2]
 
@@ -247,11 +232,9 @@ def test_after_retry_after_nobody_calls_before_the_time(spark: SparkSession, log
             raise pb.RetryAfter(0.5)
         return int(row.id)
 
-    df = spark.range(0, 60, 1, 1).transform(
-        pb.async_io,
+    df = called(
+        spark.range(0, 60, 1, 1),
         wait_once,
-        returns="same long",
-        engine="jvm",
         limit=pb.Limit(concurrency=4, scope="executor", adaptive=True),
         retry=pb.Retry(2, backoff="1ms"),
     )
@@ -279,11 +262,9 @@ def test_the_limit_follows_what_the_service_bears(spark: SparkSession, tmp_path:
                 raise Refused("too many")
             return int(row.id)
 
-        df = spark.range(0, 60, 1, 1).transform(
-            pb.async_io,
+        df = called(
+            spark.range(0, 60, 1, 1),
             bears_four,
-            returns="same long",
-            engine="jvm",
             limit=pb.Limit(concurrency=16, scope="executor", adaptive=adaptive),
             retry=pb.Retry(500, backoff="1ms"),
             resource=one_counter,
@@ -299,11 +280,9 @@ def test_attempts_that_time_out_lower_the_limit_too(spark: SparkSession, log: Ca
             await asyncio.Event().wait()
         return 0
 
-    df = spark.range(0, 40, 1, 1).transform(
-        pb.async_io,
+    df = called(
+        spark.range(0, 40, 1, 1),
         hangs,
-        returns="same long",
-        engine="jvm",
         limit=pb.Limit(concurrency=8, scope="executor", adaptive=True),
         timeout=pb.Timeout(attempt="50ms"),
         on_error="null",
@@ -354,9 +333,7 @@ def test_operators_that_foreach_batch_makes_anew_are_one_limit(
     for first in range(2):
         spark.range(first, first + 1, 1, 1).write.mode("append").parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema("id long").option("maxFilesPerTrigger", 1)
-    query = stream.parquet(str(tmp_path / "in")).writeStream.foreachBatch(each)
-    query = query.trigger(availableNow=True)
-    query.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+    run_stream(stream.parquet(str(tmp_path / "in")), tmp_path, each)
     times = log.starts()
     assert len(times) == 2
     assert times[1] - times[0] >= 5.0
@@ -375,22 +352,11 @@ def test_the_limit_of_a_query_holds_over_its_micro_batches(
 
     options: dict[str, Any] = {"carry_over": pb.CarryOver(slots=2)} if carry_over else {}
     rows = spark.readStream.schema("id long").option("maxFilesPerTrigger", 2)
-    query = (
-        rows.parquet(str(tmp_path / "in"))
-        .transform(
-            pb.async_io,
-            call,
-            returns="same long",
-            engine="jvm",
-            limit=pb.Limit(concurrency=3, adaptive=True),
-            **options,
-        )
-        .writeStream.format("parquet")
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start(str(tmp_path / "out"))
+    limit = pb.Limit(concurrency=3, adaptive=True)
+    called = rows.parquet(str(tmp_path / "in")).transform(
+        pb.async_io, call, returns="same long", engine="jvm", limit=limit, **options
     )
-    assert query.awaitTermination(120)
+    query = run_stream(called, tmp_path, "parquet")
     found = spark.read.parquet(str(tmp_path / "out")).collect()
     assert sorted(row.same for row in found) == list(range(60))
     assert log.most_in_flight() == 3

@@ -14,7 +14,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pillarbox as pb
-from spark_support import CallLog, Kept, as_dict, by_value, eventually, own_pool, threads_are_gone
+from spark_support import (
+    CallLog,
+    Kept,
+    as_dict,
+    by_value,
+    eventually,
+    own_pool,
+    run_stream,
+    threads_are_gone,
+)
 
 by_value(__name__)
 
@@ -49,8 +58,7 @@ class Folders:
 
     def run(self, df: DataFrame) -> None:
         """Handles what is there, and ends."""
-        writer = df.writeStream.format("parquet").option("checkpointLocation", self.checkpoint)
-        writer.trigger(availableNow=True).start(self.sink).awaitTermination()
+        run_stream(df, self.root, "parquet")
 
     def written(self) -> list[tuple[int, int]]:
         return sorted((row.id, row.twice) for row in self.spark.read.parquet(self.sink).collect())
@@ -147,9 +155,7 @@ def test_the_progress_shows_what_calls_have_done(folders: Folders) -> None:
     rows = pb.async_io(folders.stream(), second_time, returns="a long", retry=retry, **options)
     rows = pb.async_io(rows, small, returns="b long", **options)
     rows = pb.async_io(rows, second_time, returns="c long", retry=retry, carry_over=True, **options)
-    writer = rows.writeStream.format("noop").option("checkpointLocation", folders.checkpoint)
-    query = writer.trigger(availableNow=True).start()
-    query.awaitTermination()
+    query = run_stream(rows, folders.root)
     (with_rows,) = [one for one in query.recentProgress if one.numInputRows]
     observed = {name: as_dict(row) for name, row in with_rows.observedMetrics.items()}
     others = "numTimeouts numJournalHits numRateLimited numShared limitWaitMs"
@@ -170,10 +176,7 @@ def test_each_use_of_an_expression_has_its_line_in_the_progress(folders: Folders
 
     folders.add(0, 10)
     uses = [twice(F.col("id") + n).alias(f"n{n}") for n in range(3)]
-    writer = folders.stream().select("id", *uses).writeStream.format("noop")
-    query = writer.option("checkpointLocation", folders.checkpoint).trigger(availableNow=True)
-    run = query.start()
-    run.awaitTermination()
+    run = run_stream(folders.stream().select("id", *uses), folders.root)
     (with_rows,) = [one for one in run.recentProgress if one.numInputRows]
     observed = {name: as_dict(row)["numCalls"] for name, row in with_rows.observedMetrics.items()}
     assert observed == {"twice": 10, "twice 2": 10, "twice 3": 10}
@@ -220,8 +223,7 @@ def test_a_resource_and_its_worker_serve_all_batches(folders: Folders, own_worke
 def test_for_each_batch(folders: Folders) -> None:
     folders.add(0, 20)
     kept = Kept(str(folders.root / "kept"))
-    query = folders.enriched().writeStream.foreachBatch(kept).trigger(availableNow=True)
-    query.option("checkpointLocation", folders.checkpoint).start().awaitTermination()
+    run_stream(folders.enriched(), folders.root, kept)
     assert sorted(kept.rows()) == [(i, 2 * i) for i in range(20)]
 
 
@@ -235,8 +237,7 @@ def test_async_io_inside_for_each_batch(folders: Folders) -> None:
         return batch.transform(pb.async_io, double, returns="twice long", engine="jvm").collect()
 
     kept = Kept(str(folders.root / "kept"), enrich)
-    query = folders.stream().writeStream.foreachBatch(kept).trigger(availableNow=True)
-    query.option("checkpointLocation", folders.checkpoint).start().awaitTermination()
+    run_stream(folders.stream(), folders.root, kept)
     assert sorted(kept.rows()) == [(i, 2 * i) for i in range(20)]
 
 

@@ -171,7 +171,7 @@ def test_the_mark_is_at_the_front_and_the_worker_finds_the_command_behind_it() -
     told = pickle[pickle.index(MARK.encode()) + len(MARK) :]
     mark, _ = json.JSONDecoder().raw_decode(told.decode("latin-1"))
     spec = json.loads(mark["spec"])
-    assert (spec["name"], spec["capacity"], spec["expression"]) == ("score", 7, True)
+    assert (spec["name"], spec["figures"]["capacity"], spec["expression"]) == ("score", 7, True)
     command: Any = unpickled(pickle)
     assert (command.name, command.is_async) == ("score", True)
 

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
 import pillarbox as pb
-from spark_support import CallLog, Kept, by_value, is_connect
+from spark_support import CallLog, Kept, by_value, is_connect, run_stream
 
 by_value(__name__)
 
@@ -286,9 +286,8 @@ def test_a_journal_in_the_checkpoint_is_for_streams(
         spark.range(1).select(score("id")).collect()
     source, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
     spark.range(3).coalesce(1).write.parquet(str(source))
-    query = spark.readStream.schema("id long").parquet(str(source)).select(score("id").alias("s"))
-    stream = query.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
-    stream.trigger(availableNow=True).start().awaitTermination()
+    stream = spark.readStream.schema("id long").parquet(str(source))
+    run_stream(stream.select(score("id").alias("s")), tmp_path)
     assert keys(log) == [0, 1, 2]
     assert list((checkpoint / "pillarbox-journal").rglob("*.calls"))
 
@@ -387,8 +386,7 @@ def test_calls_in_a_stream_have_ids_of_their_micro_batch(
     def run() -> list[str]:
         score = logged(log)
         scored = rows.withColumn("s", score("id")).filter("s >= 20").withColumn("t", score("s"))
-        query = scored.writeStream.foreachBatch(kept).option("checkpointLocation", checkpoint)
-        query.trigger(availableNow=True).start().awaitTermination()
+        run_stream(scored, tmp_path, kept)
         return [event["call_id"] for event in log.events("start")]
 
     first = run()
@@ -422,8 +420,7 @@ def test_calls_in_foreach_batch_have_ids_of_their_micro_batch(
             )
             assert left.join(right.hint("broadcast"), "k").count() == 4
 
-        query = rows.writeStream.foreachBatch(calls).option("checkpointLocation", checkpoint)
-        query.trigger(availableNow=True).start().awaitTermination()
+        run_stream(rows, tmp_path, calls)
         return sorted(event["call_id"] for event in log.events("start")[before:])
 
     first = run()

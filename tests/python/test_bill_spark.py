@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pillarbox as pb
-from spark_support import CallLog, Latch, as_dict, by_value, eventually
+from spark_support import CallLog, Latch, as_dict, by_value, eventually, run_stream
 
 by_value(__name__)
 
@@ -257,17 +257,9 @@ def test_usage_of_a_query_is_that_of_its_operators(
 ) -> None:
     texts(spark, "a", "b").write.parquet(str(tmp_path / "in"))
     asked: dict[str, Any] = {"timeout": "1 minute", "carry_over": carried, **METERED, **CALL}
-    query = (
-        spark.readStream.schema("id bigint, s string")
-        .parquet(str(tmp_path / "in"))
-        .transform(pb.async_io, second_time, **asked)
-        .writeStream.format("parquet")
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .option("path", str(tmp_path / "out"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
+    stream = spark.readStream.schema("id bigint, s string").parquet(str(tmp_path / "in"))
+    called = stream.transform(pb.async_io, second_time, **asked)
+    query = run_stream(called, tmp_path, "parquet")
     told_of = bill(query)
     assert (told_of["operator"], told_of["calls"], told_of["rate_limited"]) == ("asking", 4, 2)
     assert told_of["usage"] == {"tokens": 10}

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession, functions
 
 import pillarbox as pb
 from local_cluster import run_on_cluster
-from spark_apps import SOURCES, app_text, environment
-from spark_support import CallLog, by_value, eventually
+from spark_apps import SOURCES, Job, environment, is_first, kill_executor, note
+from spark_support import CallLog, by_value, run_stream
 
 by_value(__name__)
 
@@ -216,7 +213,7 @@ def test_a_stream_counts_on_after_a_restart(
     spark: SparkSession, log: CallLog, tmp_path: Path
 ) -> None:
     def run(most: int) -> None:
-        query = (
+        run_stream(
             spark.readStream.schema("id long")
             .json(str(tmp_path / "in"))
             .transform(
@@ -226,13 +223,9 @@ def test_a_stream_counts_on_after_a_restart(
                 timeout="30s",
                 on_error="column",
                 budget=pb.Budget(max_calls=most),
-            )
-            .writeStream.format("noop")
-            .option("checkpointLocation", str(tmp_path / "checkpoint"))
-            .trigger(availableNow=True)
-            .start()
+            ),
+            tmp_path,
         )
-        query.awaitTermination()
 
     def more(first: int) -> None:
         spark.range(first, first + 40).write.mode("append").json(str(tmp_path / "in"))
@@ -270,16 +263,13 @@ def test_what_foreach_batch_runs_has_the_budget_of_its_query(
     for _number in range(3):
         spark.range(30).coalesce(1).write.mode("append").json(str(tmp_path / "in"))
     for _ in range(2):
-        query = (
+        run_stream(
             spark.readStream.schema("id long")
             .option("maxFilesPerTrigger", 1)
-            .json(str(tmp_path / "in"))
-            .writeStream.foreachBatch(each)
-            .option("checkpointLocation", str(tmp_path / "checkpoint"))
-            .trigger(availableNow=True)
-            .start()
+            .json(str(tmp_path / "in")),
+            tmp_path,
+            each,
         )
-        query.awaitTermination()
         spark.range(30).coalesce(1).write.mode("append").json(str(tmp_path / "in"))
     assert len(called(log)) == 50
     assert failed == [0, 10, 30, 30]
@@ -297,16 +287,12 @@ def test_a_kept_budget_is_that_of_all_that_give_its_folder(
 
     assert kinds(asked()) == {None: 30}
     spark.range(30).coalesce(1).write.json(str(tmp_path / "in"))
-    query = (
+    run_stream(
         spark.readStream.schema("id long")
         .json(str(tmp_path / "in"))
-        .transform(pb.async_io, noting(log), **options)
-        .writeStream.format("noop")
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
+        .transform(pb.async_io, noting(log), **options),
+        tmp_path,
     )
-    query.awaitTermination()
     assert len(called(log)) == 50
     assert not list((tmp_path / "checkpoint").glob("pillarbox-budget/*"))
     assert kinds(asked()) == {"BUDGET_EXCEEDED": 30}
@@ -331,9 +317,7 @@ def batch_of_calls(folder: str, usd: float) -> int:
 
     async def slow(row):  # type: ignore[no-untyped-def]
         await asyncio.sleep(0.02)
-        file = os.open(f"{folder}/log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        os.write(file, b"billed\n")
-        os.close(file)
+        note(f"{folder}/log", "billed")
         pb.current_call().report_usage(usd=0.001)
         return 2
 
@@ -353,24 +337,11 @@ def test_a_batch_that_is_killed_and_run_again_twice_at_once_never_bills_more(
     def billed() -> int:
         return len(log.read_text().splitlines()) if log.exists() else 0
 
-    command = [sys.executable, "-c", app_text(batch_of_calls, str(tmp_path), most / 1000)]
-
-    def start() -> subprocess.Popen[bytes]:
-        return subprocess.Popen(command, env=environment(SOURCES), start_new_session=True)
-
-    killed = start()
-    try:
-        eventually(lambda: billed() > most // 3, "calls", limit_s=120)
-    finally:
-        os.killpg(killed.pid, signal.SIGKILL)
-        killed.wait()
-    both = [start(), start()]
-    try:
-        assert [app.wait(timeout=300) for app in both] == [0, 0]
-    finally:
-        for app in both:
-            if app.poll() is None:
-                os.killpg(app.pid, signal.SIGKILL)
+    script = batch_of_calls, environment(SOURCES), str(tmp_path), most / 1000
+    with Job(*script) as killed:
+        killed.waits(lambda: billed() > most // 3, "calls")
+    with Job(*script) as one, Job(*script) as other:
+        assert one.answer() + other.answer() <= most
     assert most * 0.9 <= billed() <= most
 
 
@@ -380,9 +351,7 @@ def stream_of_calls(folder: str, most: int, keyed: bool = False) -> int:
     spark = pb.configure(build({"spark.master": "local[2]"})).getOrCreate()
 
     async def slow(row):  # type: ignore[no-untyped-def]
-        file = os.open(f"{folder}/log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        os.write(file, b"begun\n")
-        os.close(file)
+        note(f"{folder}/log", "begun")
         await asyncio.sleep(0.005)
         return 2
 
@@ -424,18 +393,12 @@ def killed_and_restarted(folder: Path, most: int, kills: int, keyed: bool = Fals
     def is_spent() -> bool:
         return any(file.stat().st_size for file in (folder / "out").glob("*.json"))
 
-    command = [sys.executable, "-c", app_text(stream_of_calls, str(folder), most, keyed)]
     for kill in range(kills + 1):
-        app = subprocess.Popen(command, env=environment(SOURCES), start_new_session=True)
-        try:
+        with Job(stream_of_calls, environment(SOURCES), str(folder), most, keyed) as job:
             if kill < kills:
-                enough = most // (2 * kills) * (kill + 1)
-                eventually(partial(reaches, enough), "calls", limit_s=60)
+                job.waits(partial(reaches, most // (2 * kills) * (kill + 1)), "calls")
             else:
-                eventually(is_spent, "the end of the budget", limit_s=60)
-        finally:
-            os.killpg(app.pid, signal.SIGKILL)
-            app.wait()
+                job.waits(is_spent, "the end of the budget")
     return begun()
 
 
@@ -461,19 +424,11 @@ def loses_an_executor(folder: str, count: int, most: int, keyed: bool) -> int:
     spark = pb.configure(build({"spark.task.maxFailures": "4"})).getOrCreate()
 
     async def slow(row):  # type: ignore[no-untyped-def]
-        file = os.open(f"{folder}/log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        os.write(file, b"begun\n")
-        begun = os.fstat(file).st_size // len(b"begun\n")
-        os.close(file)
+        note(f"{folder}/log", "begun")
+        begun = os.stat(f"{folder}/log").st_size // len("begun\n")
         await asyncio.sleep(0.01)
-        if begun >= count // 8:
-            try:
-                os.close(os.open(f"{folder}/killed", os.O_CREAT | os.O_EXCL))
-            except FileExistsError:
-                return row.id * 2
-            with open(f"/proc/{os.getppid()}/stat") as stat:
-                executor = int(stat.read().rsplit(")", 1)[1].split()[1])
-            os.kill(executor, signal.SIGKILL)
+        if begun >= count // 8 and is_first(f"{folder}/killed"):
+            kill_executor()
             await asyncio.sleep(60)
         return row.id * 2
 

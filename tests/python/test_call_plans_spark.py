@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 import pillarbox as pb
 from call_plans import SCHEMA, materialised, program, rows, written
-from spark_support import CallLog, Kept, by_value
+from spark_support import CallLog, Kept, by_value, run_stream
 
 by_value(__name__)
 
@@ -56,8 +56,7 @@ def check_stream(
     expected, most = materialised(spark.read.schema(SCHEMA).parquet(str(folder)), steps)
     before = len(log.events("start"))
     df = written(spark.readStream.schema(SCHEMA).parquet(str(folder)), steps, counted(log))
-    query = df.writeStream.foreachBatch(kept).trigger(availableNow=True)
-    query.option("checkpointLocation", f"{kept.folder}.checkpoint").start().awaitTermination()
+    run_stream(df, f"{kept.folder}.run", kept)
     made = len(log.events("start")) - before
     assert sorted(kept.rows(), key=repr) == [tuple(row) for row in expected], steps
     assert made <= most, (steps, made, most)

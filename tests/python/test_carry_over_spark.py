@@ -17,7 +17,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 import pillarbox as pb
 from keyed.streams import Stream, settings
-from spark_support import CallLog, Kept, Latch, by_value, eventually, threads_are_gone
+from spark_support import CallLog, Kept, Latch, by_value, eventually, run_stream, threads_are_gone
 
 by_value(__name__)
 
@@ -254,11 +254,8 @@ def test_a_micro_batch_that_is_computed_twice_gives_the_same_rows(
         lambda batch, number: [(sorted(batch.collect()), sorted(batch.collect()))],
     )
     query.add(*range(10)).add(*range(10, 20))
-    writer = query.lookups.on(query.stream()).writeStream.foreachBatch(kept)
     query.lookups.latch.open()
-    checkpoint = str(query.folder / "checkpoint")
-    run = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
-    run.awaitTermination()
+    run_stream(query.lookups.on(query.stream()), query.folder, kept)
     assert all(first == second for first, second in kept.rows())
     assert sorted(row.id for first, _ in kept.rows() for row in first) == list(range(20))
     assert len(query.lookups.log.events("start")) == 20
@@ -268,10 +265,7 @@ def test_who_takes_some_rows_only_loses_none(query: Query) -> None:
     first_only = Kept(str(query.folder / "first"), lambda batch, number: batch.limit(1).collect())
     query.add(*range(10)).add(*range(10, 20))
     query.lookups.latch.open()
-    writer = query.lookups.on(query.stream()).writeStream.foreachBatch(first_only)
-    checkpoint = str(query.folder / "checkpoint")
-    run = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
-    run.awaitTermination()
+    run_stream(query.lookups.on(query.stream()), query.folder, first_only)
     assert sorted(r["key"] for r in query.lookups.log.events("end")) == list(range(20))
 
 
@@ -420,9 +414,7 @@ def test_it_has_no_effect_on_a_batch(spark: SparkSession, tmp_path: Path) -> Non
 
 def run_now(query: Query, df: DataFrame) -> None:
     query.lookups.latch.open()
-    writer = df.writeStream.format("noop").trigger(availableNow=True)
-    checkpoint = str(query.folder / "checkpoint")
-    writer.option("checkpointLocation", checkpoint).start().awaitTermination()
+    run_stream(df, query.folder)
 
 
 CHANGES: list[tuple[dict[str, Any], dict[str, Any], str]] = [

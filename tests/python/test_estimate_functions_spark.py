@@ -43,14 +43,14 @@ def test_a_function_of_the_row_says_what_its_call_will_use(
     spark: SparkSession, log: CallLog
 ) -> None:
     df = spark.range(0, 12, 1, 2).selectExpr("id", "repeat('x', 400) AS prompt", "1 AS `a.b`")
-    limit = [pb.Limit(concurrency=50), pb.Limit(**TOKENS, estimate=half)]
-    done = df.transform(
-        pb.async_io, using(log, 200), returns="same long", limit=limit, resource=log.opened
-    )
+    options: dict[str, Any] = {"returns": "same long", "resource": log.opened}
+    options["limit"] = [pb.Limit(concurrency=50), pb.Limit(**TOKENS, estimate=half)]
+    done = df.transform(pb.async_io, using(log, 200), **options)
     assert done.columns == [*df.columns, "same"]
     assert sorted(row.same for row in done.where(df["id"] >= 0).collect()) == list(range(12))
     assert log.since_open()[-1] > 1.9
-    assert len(done.alias("a").join(done.alias("b"), "id").collect()) == 12
+    few = df.where("id < 2").transform(pb.async_io, using(log, 200), **options)
+    assert len(few.alias("a").join(few.alias("b"), "id").collect()) == 2
 
 
 @pytest.mark.connect

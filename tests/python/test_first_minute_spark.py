@@ -12,7 +12,15 @@ from pyspark.sql import SparkSession
 
 import pillarbox as pb
 from pillarbox._driver.told import accumulator_of
-from spark_support import Latch, by_value, collect_within, context_of_tests, eventually, is_connect
+from spark_support import (
+    Latch,
+    by_value,
+    collect_within,
+    context_of_tests,
+    eventually,
+    is_connect,
+    run_stream,
+)
 
 by_value(__name__)
 
@@ -184,8 +192,7 @@ def test_keyed_calls_tell_in_batches_and_streams(
             "async_io(kept)",
         ),
     ):
-        writer = rows.writeStream.format("noop").trigger(availableNow=True)
-        writer.option("checkpointLocation", str(tmp_path / name)).start().awaitTermination()
+        run_stream(rows, tmp_path / name)
         *first, counted = lines(3)
         check_first(first, name)
         assert counted.startswith(f"{name}: {kinds}")

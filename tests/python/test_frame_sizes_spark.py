@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pillarbox as pb
-from spark_support import by_value
+from spark_support import by_value, run_stream
 
 by_value(__name__)
 
@@ -151,7 +151,7 @@ def test_keyed_rows_and_state_of_many_frames_are_complete_in_a_stream(
 ) -> None:
     sizes = [1_000, 3_900, 0, 7_000, 17] * 60
     keys, per_batch = 7, 100
-    source, sink = str(tmp_path / "in"), str(tmp_path / "out")
+    source = str(tmp_path / "in")
     for first in range(0, len(sizes), per_batch):
         part = [(i, n) for i, n in enumerate(sizes)][first : first + per_batch]
         rows = spark.createDataFrame(part, "id long, n int").coalesce(1)
@@ -163,14 +163,8 @@ def test_keyed_rows_and_state_of_many_frames_are_complete_in_a_stream(
     kept = kept.transform(
         pb.process_keyed, Keeps(), by="k", returns=KEPT, order_by="id", backend=backend
     )
-    query = (
-        kept.writeStream.format("parquet")
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start(sink)
-    )
-    query.awaitTermination()
-    assert lengths(spark.read.parquet(sink)) == expected(sizes, keys)
+    run_stream(kept, tmp_path, "parquet")
+    assert lengths(spark.read.parquet(str(tmp_path / "out"))) == expected(sizes, keys)
 
 
 def test_the_column_form_gets_all_and_gives_all(spark: SparkSession) -> None:
@@ -211,12 +205,8 @@ def test_what_is_too_large_in_a_keyed_function_is_named_with_its_size(
         rows.write.parquet(str(tmp_path / "in"))
         rows = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "in"))
     grown = rows.transform(pb.process_keyed, Grows(), by="id", returns="y string")
-    run = grown.collect
-    if what == "state":
-        stream = grown.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
-        run = stream.format("noop").trigger(availableNow=True).start().awaitTermination
     with pytest.raises(PySparkException) as caught:
-        run()
+        run_stream(grown, tmp_path) if what == "state" else grown.collect()
     message = str(caught.value)
     assert {"row": "ROW", "result": "RESULT", "state": "STATE"}[what] + "_TOO_LARGE" in message
     assert "20,000 bytes" in message

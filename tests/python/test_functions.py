@@ -118,7 +118,7 @@ def test_a_generator_is_refused_and_pointed_to_explode():
 @pytest.mark.parametrize("resource", [5, object(), lambda one: one])
 def test_a_resource_must_be_a_factory_without_parameters(resource):
     with pytest.raises(pb.InvalidFunction, match=r"resource must be a function|can't be called"):
-        check_resource(resource)
+        check_resource("resource", resource)
 
 
 async def opens():
@@ -144,7 +144,7 @@ def yields():
 )
 def test_a_factory_without_its_decorator_is_refused_before_any_task(resource, gives):
     with pytest.raises(pb.InvalidFunction, match=f"RESOURCE_WITHOUT_DECORATOR.*{gives}.*context"):
-        check_resource(resource)
+        check_resource("resource", resource)
 
 
 class Client:
@@ -165,7 +165,7 @@ class Client:
     ],
 )
 def test_a_resource_may_be_whatever_gives_a_manager(resource):
-    check_resource(resource)
+    check_resource("resource", resource)
 
 
 def test_coroutine_functions_are_told_from_plain_ones():

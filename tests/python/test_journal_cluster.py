@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ import pytest
 
 import pillarbox as pb
 from local_cluster import cluster_environment, executor_logs, run_on_cluster, two_hosts
-from spark_apps import answer_in, app_text
+from spark_apps import Job, is_first, kill_executor, note, parent_of
 from spark_support import eventually, is_running
 
 # The applications below are sent as text; this name is their own.
@@ -26,22 +24,11 @@ def loses_an_executor(folder: str, count: int, capacity: int):  # type: ignore[n
     spark = pb.configure(build({"spark.task.maxFailures": "4"})).getOrCreate()
 
     async def slow(row):  # type: ignore[no-untyped-def]
-        def note(event):  # type: ignore[no-untyped-def]
-            file = os.open(f"{folder}/{event}", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-            os.write(file, f"{row.id}\n".encode())
-            os.close(file)
-
-        note("started")
+        note(f"{folder}/started", row.id)
         await asyncio.sleep(0.02)
-        note("ended")
-        if row.id == count // 2 - 50:
-            try:
-                os.close(os.open(f"{folder}/killed", os.O_CREAT | os.O_EXCL))
-            except FileExistsError:
-                return row.id * 2
-            with open(f"/proc/{os.getppid()}/stat") as stat:
-                executor = int(stat.read().rsplit(")", 1)[1].split()[1])
-            os.kill(executor, signal.SIGKILL)
+        note(f"{folder}/ended", row.id)
+        if row.id == count // 2 - 50 and is_first(f"{folder}/killed"):
+            kill_executor()
             await asyncio.sleep(60)
         return row.id * 2
 
@@ -72,9 +59,7 @@ def speculates(folder: str, count: int, capacity: int):  # type: ignore[no-untyp
 
         context = TaskContext.get()
         attempt, partition = context.attemptNumber(), context.partitionId()
-        file = os.open(f"{folder}/started", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        os.write(file, f"{row.id} {attempt}\n".encode())
-        os.close(file)
+        note(f"{folder}/started", f"{row.id} {attempt}")
         if partition == 0 and attempt == 0 and row.id == count // 4 - 5:
             open(f"{folder}/hangs", "w").close()
             await asyncio.sleep(120)
@@ -102,15 +87,10 @@ def asks_twice(folder: str, count: int, capacity: int):  # type: ignore[no-untyp
     spark = pb.configure(build(conf)).getOrCreate()
 
     async def slow(row):  # type: ignore[no-untyped-def]
-        def note(event):  # type: ignore[no-untyped-def]
-            file = os.open(f"{folder}/{event}", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-            line = f"{row.id} {pb.call_id()} {os.getppid()} {os.getpid()}\n"
-            os.write(file, line.encode())
-            os.close(file)
-
-        note("started")
+        line = f"{row.id} {pb.call_id()} {os.getppid()} {os.getpid()}"
+        note(f"{folder}/started", line)
         await asyncio.sleep(0.05)
-        note("ended")
+        note(f"{folder}/ended", line)
         return row.id * 2
 
     rows = spark.range(0, 2 * count, 1, 4).selectExpr(f"id % {count} as id")
@@ -148,20 +128,8 @@ def test_of_an_executor_that_was_killed_only_what_was_in_flight_is_called_again(
 def test_over_five_kills_a_call_is_repeated_only_if_it_was_in_flight(tmp_path: Path) -> None:
     """Of executors and drivers by turns; each thing is asked for in two partitions."""
     count, capacity, kills = 3000, 10, 5
-    script = [sys.executable, "-c", app_text(asks_twice, str(tmp_path), count, capacity)]
-    env = cluster_environment(tmp_path)
-
-    def begun() -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            script,
-            env=env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-
-    job = begun()
+    script = asks_twice, cluster_environment(tmp_path), str(tmp_path), count, capacity
+    job = Job(*script)
     for kill in range(1, kills + 1):
         wanted = count * kill // (kills + 1)
         eventually(lambda n=wanted: len(lines(tmp_path / "ended")) >= n, "its calls", limit_s=120)
@@ -169,12 +137,10 @@ def test_over_five_kills_a_call_is_repeated_only_if_it_was_in_flight(tmp_path: P
             daemon = int(lines(tmp_path / "started")[-1].split()[2])
             os.kill(parent_of(daemon), signal.SIGKILL)
         else:
-            os.killpg(job.pid, signal.SIGKILL)
-            job.communicate()
+            job.kill()
             workers_are_gone(tmp_path)
-            job = begun()
-    output, errors = job.communicate(timeout=240)
-    assert answer_in(output, errors + executor_logs(tmp_path)) == 2 * count * (count - 1)
+            job = Job(*script)
+    assert job.answer(lambda: executor_logs(tmp_path)) == 2 * count * (count - 1)
     started = Counter(line.split()[0] for line in lines(tmp_path / "started"))
     assert len(started) == count
     repeated = {one for one, times in started.items() if times > 1}
@@ -183,11 +149,6 @@ def test_over_five_kills_a_call_is_repeated_only_if_it_was_in_flight(tmp_path: P
     names = {tuple(line.split()[:2]) for line in lines(tmp_path / "started")}
     assert len(names) == count, "a call that is made again has its name"
     assert len(repeated) >= 1
-
-
-def parent_of(process: int) -> int:
-    stat = Path(f"/proc/{process}/stat").read_text()
-    return int(stat.rsplit(")", 1)[1].split()[1])
 
 
 def workers_are_gone(folder: Path) -> None:
@@ -204,20 +165,8 @@ def workers_are_gone(folder: Path) -> None:
 def test_a_speculative_copy_repeats_only_what_is_in_flight(tmp_path: Path) -> None:
     count, capacity = 200, 10
     with two_hosts(tmp_path) as env:
-        app = subprocess.Popen(
-            [sys.executable, "-c", app_text(speculates, str(tmp_path), count, capacity)],
-            env=env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            eventually(lambda: app.poll() is not None, "the job", limit_s=100)
-            output, errors = app.communicate()
-        finally:
-            app.kill()
-            app.wait()
-    assert answer_in(output, errors + executor_logs(tmp_path)) == count * (count - 1)
+        job = Job(speculates, env, str(tmp_path), count, capacity)
+        assert job.answer(lambda: executor_logs(tmp_path)) == count * (count - 1)
     copies = [line for line in lines(tmp_path / "started") if line.endswith(" 1")]
     assert 1 <= len(copies) <= capacity
     assert len(lines(tmp_path / "started")) == count + len(copies)

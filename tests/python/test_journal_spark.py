@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import signal
 import struct
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -21,10 +18,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pillarbox as pb
-from spark_apps import SOURCES, answer_in, answer_of, app_text, environment
-from spark_support import CallLog, Latch, by_value, collect_within, eventually
+from spark_apps import SOURCES, Job, environment, note
+from spark_support import CallLog, Latch, by_value, collect_within, eventually, run_stream
 
 by_value(__name__)
+by_value("spark_apps")
 
 
 @pytest.fixture
@@ -466,16 +464,10 @@ def test_rows_that_share_a_call_share_its_failure(spark: SparkSession, log: Call
     assert len(keys(log)) == 2
 
 
-def stream(spark: SparkSession, folder: Path, log: CallLog, checkpoint: str, **more: Any) -> None:
-    df = spark.readStream.schema("id long").option("maxFilesPerTrigger", 1).parquet(str(folder))
-    query = (
-        called(df, log, journal=True, **more)
-        .writeStream.foreachBatch(lambda rows, number: rows.collect())
-        .option("checkpointLocation", checkpoint)
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination(120)
+def stream(spark: SparkSession, folder: Path, log: CallLog, **more: Any) -> None:
+    rows = spark.readStream.schema("id long").option("maxFilesPerTrigger", 1)
+    calls = called(rows.parquet(str(folder / "input")), log, journal=True, **more)
+    run_stream(calls, folder, lambda rows, number: rows.collect())
 
 
 @pytest.mark.parametrize("carry_over", [False, True])
@@ -485,14 +477,13 @@ def test_a_stream_keeps_its_answers_in_its_checkpoint(
     more: dict[str, Any] = {"carry_over": pb.CarryOver(slots=2)} if carry_over else {}
     for _ in range(2):
         spark.range(0, 10, 1, 1).write.mode("append").parquet(str(tmp_path / "input"))
-    checkpoint = str(tmp_path / "checkpoint")
-    stream(spark, tmp_path / "input", log, checkpoint, **more)
+    stream(spark, tmp_path, log, **more)
     assert set(keys(log)) == set(range(10))
     assert carry_over or keys(log) == list(range(10))
     made = len(keys(log))
     assert any((tmp_path / "checkpoint" / "pillarbox-journal").iterdir())
     spark.range(0, 12, 1, 1).write.mode("append").parquet(str(tmp_path / "input"))
-    stream(spark, tmp_path / "input", log, checkpoint, **more)
+    stream(spark, tmp_path, log, **more)
     assert keys(log)[-2:] == [10, 11]
     assert len(keys(log)) == made + 2
 
@@ -577,16 +568,11 @@ def killed_job(folder, count, capacity, spark=None):  # type: ignore[no-untyped-
         import asyncio
         import os
 
-        def note(event):  # type: ignore[no-untyped-def]
-            file = os.open(f"{folder}/{event}", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-            os.write(file, f"{row.id}\n".encode())
-            os.close(file)
-
-        note("started")
+        note(f"{folder}/started", row.id)
         await asyncio.sleep(0.05)
         while row.id >= 0.95 * count and not os.path.exists(f"{folder}/go"):
             await asyncio.sleep(0.05)
-        note("ended")
+        note(f"{folder}/ended", row.id)
         return row.id * 2
 
     rows = spark.range(0, 2 * count, 1, 2).selectExpr(f"id % {count} as id")
@@ -613,16 +599,9 @@ def test_of_a_job_that_was_killed_only_what_was_in_flight_is_called_again(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     count, capacity = 800, 10
-    script = app_text(killed_job, str(tmp_path), count, capacity)
-    command, env = [sys.executable, "-c", script], environment(SOURCES)
-    job = subprocess.Popen(
-        command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
-    )
-    try:
-        eventually(lambda: len(lines(tmp_path / "ended")) >= 0.9 * count, "90 % of the calls", 120)
-    finally:
-        os.killpg(job.pid, signal.SIGKILL)
-        job.communicate()
+    job = Job(killed_job, environment(SOURCES), str(tmp_path), count, capacity)
+    with job:
+        job.waits(lambda: len(lines(tmp_path / "ended")) >= 0.9 * count, "90 % of the calls")
     kill_left(tmp_path)
     (tmp_path / "go").touch()
     first = lines(tmp_path / "started")
@@ -645,22 +624,10 @@ def kill_left(folder: Path) -> None:
 def test_two_jobs_at_once_use_one_journal(tmp_path: Path) -> None:
     count = 200
     (tmp_path / "go").touch()
-    script = app_text(killed_job, str(tmp_path), count, 10)
-    jobs = [
-        subprocess.Popen(
-            [sys.executable, "-c", script],
-            env=environment(SOURCES),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    ]
-    for job in jobs:
-        out, err = job.communicate(timeout=240)
-        assert answer_in(out, err) == 2 * count * (count - 1)
+    script = killed_job, environment(SOURCES), str(tmp_path), count, 10
+    for job in [Job(*script), Job(*script)]:
+        assert job.answer() == 2 * count * (count - 1)
     made = len(lines(tmp_path / "started"))
     assert count <= made <= 2 * count
-    command = [sys.executable, "-c", script]
-    assert answer_of(command, environment(SOURCES), 180) == 2 * count * (count - 1)
+    assert Job(*script).answer() == 2 * count * (count - 1)
     assert len(lines(tmp_path / "started")) == made

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from batch_interface import BatchInterface
 
 import pillarbox as pb
 from local_cluster import cluster_environment, executor_logs
-from spark_apps import SOURCES, answer_in, app_text, environment
+from spark_apps import SOURCES, Job, environment, note, parent_of
 from spark_support import eventually, is_running
 from stores import S3, Hdfs, missing, running
 
@@ -33,17 +31,13 @@ def asks(conf: dict, journal: str, folder: str, first: int, end: int, purged: in
     spark = pb.configure(build(conf)).getOrCreate()
 
     async def slow(row):  # type: ignore[no-untyped-def]
-        def note(event):  # type: ignore[no-untyped-def]
-            file = os.open(f"{folder}/{event}", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-            os.write(file, f"{row.id} {os.getppid()} {os.getpid()}\n".encode())
-            os.close(file)
-
-        note("started")
+        ids = f"{row.id} {os.getppid()} {os.getpid()}"
+        note(f"{folder}/started", ids)
         open(f"{folder}/asks {first}", "w").close()
         while os.path.exists(f"{folder}/together") and len(os.listdir(folder)) < 4:
             await asyncio.sleep(0.02)
         await asyncio.sleep(0.03)
-        note("ended")
+        note(f"{folder}/ended", ids)
         return row.id * 2
 
     def kept():  # type: ignore[no-untyped-def]
@@ -76,39 +70,6 @@ def asks(conf: dict, journal: str, folder: str, first: int, end: int, purged: in
     return found
 
 
-class Job:
-    """A driver with an application, which can be killed."""
-
-    def __init__(self, app: Any, env: dict[str, str], *arguments: Any) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", app_text(app, *arguments)],
-            env=env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-
-    def waits(self, condition: Any, what: str) -> None:
-        """For a condition, while the application runs."""
-        eventually(lambda: condition() or self.process.poll() is not None, what, 240)
-        if self.process.poll() is not None:
-            self.answer()
-            raise AssertionError(f"it has ended before {what}")
-
-    def kill(self) -> None:
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.communicate()
-
-    def answer(self, logs: str = "") -> Any:
-        try:
-            output, errors = self.process.communicate(timeout=240)
-        finally:
-            if self.process.poll() is None:
-                self.kill()
-        return answer_in(output, errors + logs)
-
-
 def noted(folder: Path, event: str) -> list[list[int]]:
     file = folder / event
     lines = file.read_text().splitlines() if file.exists() else []
@@ -123,11 +84,6 @@ def workers_are_gone(folder: Path) -> None:
     """A worker ends by itself when its executor has died, and notes calls until then."""
     workers = {worker for *_, worker in noted(folder, "started")}
     eventually(lambda: not any(map(is_running, workers)), f"the end of {workers}", limit_s=60)
-
-
-def parent_of(process: int) -> int:
-    stat = Path(f"/proc/{process}/stat").read_text()
-    return int(stat.rsplit(")", 1)[1].split()[1])
 
 
 def folders(tmp_path: Path, *names: str) -> list[Path]:
@@ -160,7 +116,9 @@ def test_what_was_kept_is_not_asked_for_again_after_kills_of_executors_and_drive
     finally:
         job.kill()
     workers_are_gone(first)
-    found = Job(asks, env, conf, journal, str(second), 0, count).answer(executor_logs(tmp_path))
+    found = Job(asks, env, conf, journal, str(second), 0, count).answer(
+        lambda: executor_logs(tmp_path)
+    )
     assert found["total"] == count * (count - 1)
     kept = set(found["kept"])
     ended = {number for number, *_ in noted(first, "ended")}

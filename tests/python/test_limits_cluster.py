@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 
 import pillarbox as pb
 from local_cluster import run_on_cluster
+from spark_apps import is_first, kill_executor, note
 
 # The applications below are sent as text; this name is their own.
 build: Any = None
@@ -24,26 +24,18 @@ def calls(folder: str, count: int, kills: bool, ordered: bool, limit: dict, keye
         # The executor's, of which the worker is a child; it stays when the executor is killed.
         daemon = os.getppid()
 
-        def note(event):  # type: ignore[no-untyped-def]
+        def tell(event):  # type: ignore[no-untyped-def]
             import time
 
-            file = os.open(f"{folder}/log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-            os.write(file, f"{event} {daemon} {time.monotonic()}\n".encode())
-            os.close(file)
+            note(f"{folder}/log", f"{event} {daemon} {time.monotonic()}")
 
-        note("start")
-        if kills and row.id == count // 4:
-            try:
-                os.close(os.open(f"{folder}/killed", os.O_CREAT | os.O_EXCL))
-                note("killed")
-                with open(f"/proc/{daemon}/stat") as stat:
-                    executor = int(stat.read().rsplit(")", 1)[1].split()[1])
-                os.kill(executor, signal.SIGKILL)
-                await asyncio.sleep(60)
-            except FileExistsError:
-                pass
+        tell("start")
+        if kills and row.id == count // 4 and is_first(f"{folder}/killed"):
+            tell("killed")
+            kill_executor()
+            await asyncio.sleep(60)
         await asyncio.sleep(0.05)
-        note("end")
+        tell("end")
         return row.id * 2
 
     class Slow(pb.AsyncKeyedProcessFunction):
@@ -166,14 +158,8 @@ def metered(folder: str, count: int, most: int):  # type: ignore[no-untyped-def]
         await asyncio.sleep(random.random())
         if status != 200:
             raise ConnectionError("429")
-        if row.id in (count // 3, 2 * count // 3):
-            try:
-                os.close(os.open(f"{folder}/killed {row.id}", os.O_CREAT | os.O_EXCL))
-            except FileExistsError:
-                return tokens
-            # The executor's daemon, of which the worker is a child.
-            with open(f"/proc/{os.getppid()}/stat") as stat:
-                os.kill(int(stat.read().rsplit(")", 1)[1].split()[1]), signal.SIGKILL)
+        if row.id in (count // 3, 2 * count // 3) and is_first(f"{folder}/killed {row.id}"):
+            kill_executor()
         return tokens
 
     tokens = pb.Limit(per_minute=most * 0.97, unit="tokens", estimate="20 + id % 180")
@@ -232,14 +218,8 @@ def tenants(folder: str, count: int, most: int):  # type: ignore[no-untyped-def]
         await asyncio.sleep(0.2)
         if status != 200:
             raise ConnectionError("429")
-        if row.id in (count // 3, 2 * count // 3):
-            try:
-                os.close(os.open(f"{folder}/killed {row.id}", os.O_CREAT | os.O_EXCL))
-            except FileExistsError:
-                return 1
-            # The executor's daemon, of which the worker is a child.
-            with open(f"/proc/{os.getppid()}/stat") as stat:
-                os.kill(int(stat.read().rsplit(")", 1)[1].split()[1]), signal.SIGKILL)
+        if row.id in (count // 3, 2 * count // 3) and is_first(f"{folder}/killed {row.id}"):
+            kill_executor()
         return 1
 
     def asked(name, start):  # type: ignore[no-untyped-def]

@@ -236,10 +236,10 @@ def test_the_signature_stays_and_so_does_the_name():
     [
         ({}, 70),
         ({"capacity": 1_000_000_000}, 2**31 - 1),
-        ({"ordered": False}, None),
+        ({"ordered": False}, 0),
         ({"carry_over": pb.CarryOver()}, 70),
         ({"carry_over": pb.CarryOver(max_rows=9)}, 9),
-        ({"ticketed": HALVES}, None),
+        ({"ticketed": HALVES}, 0),
         ({"ticketed": HALVES, "carry_over": pb.CarryOver(max_lag="25 hours")}, 50),
     ],
 )
@@ -247,4 +247,4 @@ def test_in_order_a_task_holds_ten_times_what_it_has_in_flight(given, held):
     halves = given.pop("ticketed", None)
     kept = {"journal": "/answers"} if halves else {}
     asked = AsyncOptions.of("f", {"name": "a", "capacity": 7, **kept, **given}, halves)
-    assert asked.most_held == asked.to_spec()["most_held"] == held
+    assert asked.max_waiting == asked.to_spec()["figures"]["max_waiting"] == held

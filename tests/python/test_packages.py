@@ -28,7 +28,7 @@ MAY_USE: dict[str, tuple[str, ...]] = {
     "_arrow": ("errors", "_base"),
     "_metered": (*VALUES, "retry", "limits"),
     "_async": (*VALUES, "retry", "options", "limits", "budgets", "_metered"),
-    "_keyed": VALUES,
+    "_keyed": (*VALUES, "options"),
     "_keyed_async": (*VALUES, "retry", "limits", "_metered", "_async", "_keyed"),
     "_harness": (*VALUES, "_metered", "_async", "_keyed", "_keyed_async"),
     "_worker": (*VALUES, "_metered", "_async", "_keyed", "_keyed_async"),
@@ -38,7 +38,7 @@ MAY_USE: dict[str, tuple[str, ...]] = {
     ),
     "testing": (
         *(*VALUES, "options", "retry"),
-        *("_metered", "_async", "_keyed", "_harness", "_driver"),
+        *("_metered", "_async", "_keyed", "_keyed_async", "_harness", "_driver"),
     ),
     "__main__": ("errors", "_driver"),
     "__init__": (

@@ -296,7 +296,9 @@ def test_no_step_of_the_operator_fails_in_silence(monkeypatch, step):
         list(one.run(batches(1)))
 
 
-def test_a_task_that_ends_early_says_nothing_of_calls_that_will_not_stop(capfd):
+def test_a_task_that_ends_early_says_nothing_of_calls_that_will_not_stop(capfd, monkeypatch):
+    monkeypatch.setattr("pillarbox._async.python_task._STOP_LIMIT_S", 0.3)
+
     async def stubborn(row):
         if row.x == 0:
             return 0

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 import pillarbox as pb
 import pillarbox._driver.read_offsets as module
-from keyed.streams import LIMIT_S, Stream
+from keyed.streams import Stream
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -57,7 +57,7 @@ def run(
 
     query = counted.writeStream.foreachBatch(keep).option("checkpointLocation", str(folder)).start()
     try:
-        assert enough.wait(LIMIT_S), query.exception()
+        assert enough.wait(120), query.exception()
     finally:
         query.stop()
     return rows

@@ -38,11 +38,12 @@ class Output:
 
 
 def in_real_time(writer: Any) -> Any:
-    """With the trigger, which PySpark has since 4.2."""
+    """With the trigger, which PySpark has since 4.2. Spark's shortest batch has five seconds."""
+    writer._spark.conf.set("spark.sql.streaming.realTimeMode.minBatchDuration", "1s")
     if installed() != "4.1":
-        return writer.trigger(realTime="5 seconds")
+        return writer.trigger(realTime="1 second")
     jvm: Any = writer._spark._jvm
-    trigger = jvm.org.apache.spark.sql.execution.streaming.RealTimeTrigger.apply("5 seconds")
+    trigger = jvm.org.apache.spark.sql.execution.streaming.RealTimeTrigger.apply("1 second")
     writer._jwrite = writer._jwrite.trigger(trigger)
     return writer
 

@@ -170,7 +170,7 @@ def test_errors_of_ours_are_read_with_their_row_and_their_own_message(value: str
         MemoryError("all"),
         ConnectionError("x" * 700),
         error("FUNCTION_LOAD_FAILED", kind="LookupError", reason="no\nsuch"),
-        error("EVENT_LOOP_BLOCKED", blocked_ms=5000, stack="  File a\n\n  in f\n" * 40),
+        error("EVENT_LOOP_BLOCKED", blocked_ms=5000, stack="  File a\n\n  in f\n" * 40 + "  it"),
         error("WORKER_IMPORT_FAILED", reason="No module named 'pyarrow'", python="python3"),
         error("RESOURCE_OPEN_FAILED", resource="f", kind="OSError", reason="port 5432"),
     ],
@@ -360,3 +360,14 @@ def test_a_worker_reports_the_users_exception_and_where_it_came_from() -> None:
     found = report_of(MemoryError("all"))
     assert (found.type, found.condition) == ("WorkerFailed", "PYTHON_WORKER_FAILED")
     assert (found.kind, found.message) == ("MemoryError", "all")
+
+
+@pytest.mark.parametrize("message", ["a\n" * 3, "x" * 300 + "\n", "word " * 5_000], ids=len)
+def test_a_message_stands_once_behind_the_line(message: str) -> None:
+    try:
+        raise ValueError(message)
+    except ValueError as problem:
+        told = report_of_call(final_failure(problem), "async_io(f)", "id=1", 1, 5).told()
+    behind = told.split("\n\n", 1)[1]
+    assert behind.startswith("Traceback")
+    assert len(behind) < len(message) + 1_000

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import pillarbox as pb
-from spark_support import CallLog, by_value, eventually
+from spark_support import CallLog, by_value, eventually, run_stream
 
 by_value(__name__)
 
@@ -199,14 +199,7 @@ def test_a_stream_gets_through(
     stream = rows.parquet(f"{tmp_path}/in/*")
     options: dict[str, Any] = {"carry_over": pb.CarryOver(slots=2)} if carry_over else {}
     mending = end_after_failures(service, log)
-    query = (
-        calls(stream, service, log, engine="jvm", **options)
-        .writeStream.format("parquet")
-        .option("checkpointLocation", f"{tmp_path}/checkpoint")
-        .trigger(availableNow=True)
-        .start(f"{tmp_path}/out")
-    )
-    assert query.awaitTermination(120)
+    run_stream(calls(stream, service, log, engine="jvm", **options), tmp_path, "parquet")
     mending.join()
     found = spark.read.parquet(f"{tmp_path}/out").orderBy("id").collect()
     assert [tuple(row) for row in found] == EXPECTED

@@ -14,7 +14,7 @@ import pytest
 
 import pillarbox as pb
 from local_cluster import executor_logs, two_hosts
-from spark_apps import answer_in, app_text
+from spark_apps import Job, note, parent_of
 from spark_support import CallLog, eventually, is_running
 
 # The application below is sent as text; this name is its own.
@@ -34,10 +34,8 @@ def speculates(folder):  # type: ignore[no-untyped-def]
     spark = pb.configure(build(settings)).getOrCreate()
 
     def write(event, **fields):
-        line = json.dumps({"event": event, "at": 0, "pid": os.getpid(), **fields}) + "\n"
-        file = os.open(folder + "/calls", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        os.write(file, line.encode())
-        os.close(file)
+        line = json.dumps({"event": event, "at": 0, "pid": os.getpid(), **fields})
+        note(folder + "/calls", line)
 
     async def slow_at_first(row):
         context = TaskContext.get()
@@ -61,10 +59,6 @@ def speculates(folder):  # type: ignore[no-untyped-def]
     return sorted((row.id, row.twice) for row in spark.read.parquet(folder + "/out").collect())
 
 
-def executor_of(daemon: int) -> int:
-    return int(Path(f"/proc/{daemon}/stat").read_text().rsplit(")", 1)[1].split()[1])
-
-
 def task_threads(executor: int) -> list[str]:
     """Our threads in an executor that belong to a task."""
     stacks = subprocess.run(["jstack", str(executor)], capture_output=True, text=True, check=True)
@@ -85,30 +79,15 @@ def look_at_the_executors(log: CallLog) -> None:
     assert {r["daemon"] for r in won}.isdisjoint({r["daemon"] for r in lost})
     for daemon in first:
         assert is_running(daemon)
-        executor = executor_of(daemon)
+        executor = parent_of(daemon)
         eventually(lambda executor=executor: not task_threads(executor), "threads to end")
 
 
 @pytest.mark.nightly
 def test_the_slower_of_two_attempts_is_cancelled_and_leaves_nothing(tmp_path: Path) -> None:
     log = CallLog(str(tmp_path / "calls"))
-    with two_hosts(tmp_path) as env:
-        app = subprocess.Popen(
-            [sys.executable, "-c", app_text(speculates, str(tmp_path))],
-            env=env,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            written = tmp_path / "written"
-            eventually(lambda: written.exists() or app.poll() is not None, "the job", limit_s=240)
-            if app.poll() is None:
-                look_at_the_executors(log)
-            output, errors = app.communicate("go on\n", timeout=60)
-        finally:
-            app.kill()
-            app.wait()
-    rows = answer_in(output, errors + executor_logs(tmp_path))
+    with two_hosts(tmp_path) as env, Job(speculates, env, str(tmp_path)) as job:
+        job.waits((tmp_path / "written").exists, "the job")
+        look_at_the_executors(log)
+        rows = job.answer(lambda: executor_logs(tmp_path), line="go on\n")
     assert rows == [[i, 2 * i] for i in range(40)]

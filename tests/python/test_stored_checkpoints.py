@@ -38,7 +38,6 @@ ARCHIVES = sorted(STORED.glob("*/*.tar.xz"))
 FORMATS = {
     "a partition's file": (struct.pack(">q", 0x50424F5853544154), ">H"),
     "state": (b"PILLARBX", ">i"),
-    "timers": (struct.pack(">i", 0x50425431), ">H"),
     "database": (b"PBX2", ">i"),
     "journal": (b"PBXCALLS", ">i"),
 }

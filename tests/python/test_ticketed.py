@@ -82,9 +82,10 @@ def test_a_stream_may_leave_what_is_pending_or_carry_it_over():
 
 def test_rows_that_wait_are_many_and_calls_as_few_as_the_capacity():
     spec = options(capacity=7, batch_size=pb.BatchSize(5000)).to_spec()
-    assert spec["capacity"] == 100_000
+    assert spec["figures"]["capacity"] == 100_000
     assert spec["ticketed"] == {"poll_ms": 60_000, "waits": True}
-    assert spec["batch"] == {"rows": 5000, "wait_ms": 60_000}, "company is worth as much as a poll"
+    company = spec["figures"]["batching"]
+    assert company == {"size": 5000, "wait_ms": 60_000}, "company is worth as much as a poll"
     assert [(limit["concurrency"], limit["scope"]) for limit in spec["limits"]] == [(7, "task")]
     own = [pb.Limit(concurrency=5, scope="task"), pb.Limit(per_minute=100)]
     limits = options(capacity=7, limit=own).to_spec()["limits"]
@@ -93,5 +94,6 @@ def test_rows_that_wait_are_many_and_calls_as_few_as_the_capacity():
 
 def test_without_tickets_nothing_changes():
     spec = options(submit, batch_size=5).to_spec()
-    assert (spec["capacity"], spec["limits"], spec["ticketed"]) == (100, [], None)
-    assert spec["batch"] == {"rows": 5, "wait_ms": 10}
+    figures = spec["figures"]
+    assert (figures["capacity"], spec["limits"], spec["ticketed"]) == (100, [], None)
+    assert figures["batching"] == {"size": 5, "wait_ms": 10}

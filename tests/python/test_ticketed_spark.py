@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 import threading
 from collections import Counter
 from contextlib import contextmanager
@@ -17,7 +14,7 @@ from batch_interface import BatchInterface
 from pyspark.sql import DataFrame, SparkSession
 
 import pillarbox as pb
-from spark_apps import SOURCES, app_text, environment
+from spark_apps import SOURCES, Job, environment
 from spark_support import Kept, by_value, collect_within, eventually, explained
 
 by_value(__name__)
@@ -255,7 +252,7 @@ def test_the_plan_and_the_metrics_tell_of_tickets(
     jobs.finish()
     df = asked(spark.range(0, 6, 1, 1), jobs, journal, batch_size=lists(3))
     df.collect()
-    assert "ticketed=(poll=50ms on_pending=wait)" in explained(df)
+    assert " poll=50ms)" in explained(df)
     plan = df._jdf.queryExecution().executedPlan()
     while "AsyncIO" not in plan.nodeName():
         plan = plan.children().apply(0)
@@ -287,19 +284,9 @@ def waiting_job(folder, count, spark=None):  # type: ignore[no-untyped-def]
 def killed_driver(folder: Path, count: int, jobs: BatchInterface, submitted: int) -> None:
     """Runs the job until so many lists are submitted, and kills it."""
     env = environment(os.pathsep.join((SOURCES, str(Path(__file__).parent))))
-    job = subprocess.Popen(
-        [sys.executable, "-c", app_text(waiting_job, str(folder), count)],
-        env=env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    try:
-        eventually(lambda: len(jobs.jobs) >= submitted, f"{submitted} submissions", 120)
-        eventually(lambda: len(jobs.polls) > 0, "a poll", 120)
-    finally:
-        os.killpg(job.pid, signal.SIGKILL)
-        job.communicate()
+    with Job(waiting_job, env, str(folder), count) as job:
+        job.waits(lambda: len(jobs.jobs) >= submitted, f"{submitted} submissions")
+        job.waits(lambda: len(jobs.polls) > 0, "a poll")
 
 
 @pytest.mark.nightly

@@ -49,7 +49,7 @@ from ._keyed.function import (
     KeyedProcessFunction,
 )
 from ._keyed.opening import OpenContext
-from ._keyed.stored_names import TIMERS, WAITING_ROWS
+from ._keyed.options import TIMERS, WAITING_ROWS
 from ._keyed.surface import (
     AggregatingState,
     AsyncContext,

@@ -15,6 +15,7 @@ from keyed.support import AtKeys
 from pillarbox._driver import keyed_input
 from pillarbox._driver.client import client_of
 from pillarbox._driver.read_state import _operator
+from pillarbox._keyed.options import KeyedOptions
 from pillarbox.testing import KeyedHarness
 from spark_support import process_of
 
@@ -60,6 +61,8 @@ def test_the_spec_says_all_that_the_operator_needs(df, asked):
         "scan": None, "late": '{"fields":[],"type":"struct"}', "names_event_time": True,
         "blocked_loop_ms": 5000, "initial": [], "on_late": "drop",
         "partitions": 12,
+        "shown": ["inputs=[k, v]", "timestamp=TS", "order_by=t", "time_sorted=true",
+                  "side_outputs={bad: why string}", "backend=(state=heap)", "partitions=12"],
     }  # fmt: skip
     from pyspark import cloudpickle
 
@@ -101,9 +104,9 @@ def test_a_scan_is_expressions(df, asked):
 
 
 def test_side_outputs_are_taken_apart(spark, asked):
-    options = keyed_input.KeyedOptions("f", "id", None, None, None)
+    options = KeyedOptions.of("f", "id", {"side_outputs": {"bad": "why string"}})
     found = keyed_input.check_input(spark.range(1), options)
-    schema = keyed_input.parse_outputs("k string, n bigint", {"bad": "why string"}, found, spark)
+    schema = keyed_input.parse_outputs("k string, n bigint", found, spark)
     from pillarbox._keyed.output import wire_schema
 
     rows = [("main", "a", 1, None), ("bad", None, None, ("no",))]

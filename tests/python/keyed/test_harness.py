@@ -207,6 +207,13 @@ def test_a_time_is_milliseconds_or_a_datetime(time):
         harness(lambda self, row, ctx: ctx.timers.register_event_time(time)).process(("a", 0))
 
 
+def test_a_time_that_the_local_zone_has_not_is_refused():
+    first = datetime.datetime(1, 1, 1, tzinfo=datetime.timezone.utc)
+    rows = harness(lambda *_: None, schema="k string, t timestamp")
+    with pytest.raises(pb.ResultTypeMismatch, match=r"INPUT_TYPE_MISMATCH.* t must be timestamp"):
+        rows.process(("a", first))
+
+
 @pytest.mark.parametrize(
     "time", [datetime.datetime.min, pd.NaT, datetime.datetime.max.replace(tzinfo=WEST)]
 )

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 import pillarbox as pb
 from keyed.streams import Stream, settings
-from spark_support import Kept
+from spark_support import Kept, run_stream
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -513,8 +513,7 @@ def test_a_keyed_function_in_foreach_batch_must_say_what_its_state_begins_with(
     kept = Kept(str(tmp_path / "kept"), look=counted_in_a_micro_batch)
     spark.createDataFrame([("a",), ("a",)], "k string").write.parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema("k string").parquet(str(tmp_path / "in"))
-    writer = stream.writeStream.foreachBatch(kept).trigger(availableNow=True)
-    writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+    run_stream(stream, tmp_path, kept)
     assert kept.rows() == [
         ("KEYED_IN_FOREACH_BATCH", 0), ("a", 1), ("a", 2), ("KEYED_IN_FOREACH_BATCH", 0), ("a", 2),
         ("a", 6), ("a", 7),

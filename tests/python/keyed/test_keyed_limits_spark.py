@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 import pillarbox as pb
 from keyed.streams import Stream, settings
 from pillarbox.testing import FakeService
-from spark_support import CallLog, by_value, explained
+from spark_support import CallLog, by_value, explained, run_stream
 
 by_value(__name__)
 
@@ -379,14 +379,8 @@ def test_counts_of_calls_are_in_the_progress_of_a_stream(
     spark.range(1, 4, 1, 1).write.parquet(str(tmp_path / "in"))
     limit = pb.Limit(concurrency=1)
     rows = spark.readStream.schema("id bigint").parquet(str(tmp_path / "in"))
-    query = (
-        keyed(rows, logging(log, 0.05, tokens=2.0), usage="tokens", limit=limit)
-        .writeStream.format("noop")
-        .option("checkpointLocation", str(tmp_path / "own"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
+    calls = logging(log, 0.05, tokens=2.0)
+    query = run_stream(keyed(rows, calls, usage="tokens", limit=limit), tmp_path / "own")
     (operator,) = query.recentProgress[0].stateOperators
     found = operator.customMetrics
     assert (found["numCalls"], found["numErrors"], found["usage.tokens"]) == (3, 0, 6)

@@ -13,9 +13,9 @@ from pyspark import cloudpickle
 from pyspark.sql import functions as F
 
 import pillarbox as pb
-from keyed.streams import LIMIT_S, settings
+from keyed.streams import settings
 from pillarbox import columns
-from spark_support import process_of
+from spark_support import process_of, run_stream
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -94,14 +94,9 @@ def test_a_stream_counts_right_over_frames_and_micro_batches(spark, tmp_path, fu
             .option("maxFilesPerTrigger", 1)
             .parquet(str(folder))
         )
-        query = (
-            process_of(function())(stream, function(), by="k", returns=RETURNS)
-            .writeStream.format("parquet")
-            .option("checkpointLocation", str(tmp_path / "checkpoint"))
-            .trigger(availableNow=True)
-            .start(str(tmp_path / "out"))
+        run_stream(
+            process_of(function())(stream, function(), by="k", returns=RETURNS), tmp_path, "parquet"
         )
-        assert query.awaitTermination(LIMIT_S)
     found = summed(spark.read.parquet(str(tmp_path / "out")))
     assert tuple(found) == expected(pa.concat_tables(tables), function is Entries)
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 import pillarbox as pb
 from keyed.streams import Stream
-from spark_support import Kept, process_of
+from spark_support import Kept, process_of, run_stream
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -61,17 +61,8 @@ def run(
     stream = Stream(spark, folder, INPUT, build)
     for batch in batches:
         stream.add(*batch)
-    source = spark.readStream.schema(INPUT).option("maxFilesPerTrigger", 1)
     kept = Kept(str(folder / "kept"), *([look] if look else []))
-    query = (
-        build(source.parquet(str(folder / "in")))
-        .writeStream.outputMode(mode)
-        .option("checkpointLocation", stream.checkpoint)
-        .foreachBatch(kept)
-        .trigger(availableNow=True)
-        .start()
-    )
-    assert query.awaitTermination(120)
+    query = run_stream(build(stream.source()), folder, kept, mode)
     return kept.rows(), query
 
 

@@ -18,6 +18,7 @@ import pillarbox as pb
 from keyed import scripts
 from keyed.scripts import SCRIPTS, CountAndSum, Distinct, Script, same_rows
 from keyed.streams import settings
+from spark_support import run_stream
 
 # Executors have no copy of the tests.
 cloudpickle.register_pickle_by_value(scripts)
@@ -76,14 +77,7 @@ class Files:
             .option("maxFilesPerTrigger", 1)
             .parquet(str(self.folder / "in"))
         )
-        query = (
-            processed(stream, self.script, backend)
-            .writeStream.format("parquet")
-            .option("checkpointLocation", str(self.folder / "checkpoint"))
-            .trigger(availableNow=True)
-            .start(str(self.folder / "out"))
-        )
-        assert query.awaitTermination(120)
+        run_stream(processed(stream, self.script, backend), self.folder, "parquet")
         out = self.spark.read.schema(self.script.returns).parquet(str(self.folder / "out"))
         return [tuple(row) for row in out.collect()]
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 import pillarbox as pb
 from keyed.streams import Stream, settings
-from spark_support import Kept, by_value
+from spark_support import Kept, by_value, run_stream
 
 by_value(__name__)
 STORE = "spark.sql.streaming.stateStore"
@@ -129,8 +129,7 @@ def test_rows_that_foreach_batch_does_not_take_count_all_the_same(
         kept = Kept(str(tmp_path / name), look)
         stream.add(*[(k,) for k in "abcdef"])
         rows = spark.readStream.schema("k string").parquet(str(stream.folder / "in"))
-        query = counts(rows).writeStream.option("checkpointLocation", stream.checkpoint)
-        query.foreachBatch(kept).trigger(availableNow=True).start().awaitTermination()
+        run_stream(counts(rows), stream.folder, kept)
         return kept
 
     stream = Stream(spark, tmp_path / "stream", "k string", counts)

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pillarbox as pb
-from spark_support import Kept
+from spark_support import Kept, run_stream
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -124,15 +124,7 @@ def test_the_stream_ends_like_the_batch(
     batch, query_columns = rows_of(result), result.columns
     stream = quick.readStream.schema(INPUT).option("maxFilesPerTrigger", 1).json(source)
     kept = Kept(f"{tmp_path}/kept", lambda batch, number: rows_of(batch))
-    query = (
-        build(stream.withWatermark("ts", "6 seconds"))
-        .writeStream.outputMode(mode)
-        .option("checkpointLocation", f"{tmp_path}/checkpoint")
-        .foreachBatch(kept)
-        .trigger(availableNow=True)
-        .start()
-    )
-    assert query.awaitTermination(300)
+    query = run_stream(build(stream.withWatermark("ts", "6 seconds")), tmp_path, kept, mode=mode)
     operators = query.recentProgress[-1]["stateOperators"]
     assert len(operators) == OPERATORS[build]
     dropped = [

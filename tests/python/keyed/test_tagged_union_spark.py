@@ -33,7 +33,7 @@ from keyed.tagged_orders import (
     seen_by,
     sorted_by,
 )  # fmt: skip
-from spark_support import process_of
+from spark_support import process_of, run_stream
 
 cloudpickle.register_pickle_by_value(tagged_orders)
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -91,13 +91,7 @@ class Streams:
         """Returns all rows that ever came out, and the watermark that the run came to."""
         inputs = {tag: self._input(tag) for tag in TAGS}
         result = apply(pb.tagged_union(inputs, by="k", timestamp="at"), **options)
-        query = (
-            result.writeStream.format("parquet")
-            .option("checkpointLocation", str(self.folder / "checkpoint"))
-            .trigger(availableNow=True)
-            .start(str(self.folder / "out"))
-        )
-        assert query.awaitTermination(120)
+        query = run_stream(result, self.folder, "parquet")
         told = [progress["eventTime"].get("watermark") for progress in query.recentProgress]
         out = self.spark.read.schema(result.schema).parquet(str(self.folder / "out"))
         return [tuple(row) for row in out.collect()], told[-1] if told else None

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 import pillarbox as pb
 from keyed import test_time_sorted
 from keyed.test_time_sorted import ROWS, START_MS, Turnaround, as_row, oracle
+from spark_support import run_stream
 
 cloudpickle.register_pickle_by_value(test_time_sorted)
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -53,14 +54,7 @@ def streamed(
             os.utime(path, (1_000_000 + number, 1_000_000 + number))
         rows = spark.readStream.schema(INPUT).option("maxFilesPerTrigger", 1)
         late = rows.json(f"{folder}/in").withWatermark("ts", f"{delay_ms + 1} milliseconds")
-        query = (
-            turned(late, backend)
-            .writeStream.option("checkpointLocation", f"{folder}/checkpoint")
-            .format("json")
-            .trigger(availableNow=True)
-            .start(f"{folder}/out")
-        )
-        assert query.awaitTermination(300)
+        query = run_stream(turned(late, backend), folder, "json")
         operators = [progress["stateOperators"] for progress in query.recentProgress]
         assert sum(one["numRowsDroppedByWatermark"] for all in operators for one in all) == 0
         return list(spark.read.schema(RETURNS).json(f"{folder}/out").collect())

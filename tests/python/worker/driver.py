@@ -72,7 +72,8 @@ def spec_for(**options: Any) -> dict[str, Any]:
     options.pop("resource", None)
     spec = options_for(**options).to_spec()
     task = {"partition": 3, "stage": 2, "attempt": 1, "task_attempt_id": 17}
-    return {**spec, "task": task, "values": {}, **extra}
+    own = {"capacity": spec.pop("figures")["capacity"], **spec.pop("worker")}
+    return {**spec, **own, "task": task, "values": {}, **extra}
 
 
 def name_of(element_id: int) -> str:

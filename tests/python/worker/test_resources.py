@@ -137,7 +137,8 @@ class HangsOnClose:
         await asyncio.Event().wait()
 
 
-def test_a_resource_that_hangs_on_close_does_not_hold_the_worker(worker):
+def test_a_resource_that_hangs_on_close_does_not_hold_the_worker(worker, monkeypatch):
+    monkeypatch.setattr("pillarbox._worker.process._CLOSE_LIMIT_S", 0.3)
     worker.start(use, "y string", resource=HangsOnClose)
     assert worker.end()
     worker.close()

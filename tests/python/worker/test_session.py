@@ -498,7 +498,9 @@ def test_a_coroutine_that_will_not_stop_makes_the_worker_unclean(worker):
     assert worker.join() == -1
 
 
-def test_a_thread_that_will_not_stop_makes_the_worker_unclean(worker):
+def test_a_thread_that_will_not_stop_makes_the_worker_unclean(worker, monkeypatch):
+    monkeypatch.setattr("pillarbox._worker.session._STOP_LIMIT_S", 0.3)
+
     def immortal(row):
         shared("reached").set()
         shared("open").wait(20)

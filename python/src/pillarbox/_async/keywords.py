@@ -17,7 +17,8 @@ limit: the number of calls that the service may see, as a :class:`Limit` or seve
     scope="key" and others hold together. Engine "python" keeps scope="task" only.
 budget: when to stop calling, a :class:`Budget`. Engine "jvm" only.
 usage: the units in which calls report what they use, such as "tokens", with
-    ``current_call().report_usage``. Each has a metric.
+    ``current_call().report_usage``. Each has a metric. "calls" and "rows" are counted anyway, and
+    no names of units.
 timeout: the longest time of a row, over all its attempts and the waiting between them; a
     :class:`Timeout` also bounds one attempt.
 retry: the number of attempts, the first included, or a :class:`Retry`; one by default.
@@ -60,7 +61,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal, TypedDict
 
-from .._base.checks import check_choice, column_names
+from .._base.checks import check_choice, check_count, check_flag, check_name, some_columns
 from .._base.keywords import Keyword
 from ..budgets import Budget, as_budget
 from ..limits import Limit, as_limits
@@ -87,24 +88,10 @@ from .resources import check_resource
 Engine = Literal["auto", "jvm", "python"]
 
 
-def _resource(given: Any) -> Any:
-    check_resource(given)
-    return given
-
-
-def _columns(option: str, given: Any) -> tuple[str, ...] | None:
-    return None if given is None else column_names(option, given)
-
-
-def _engine(given: Any) -> Any:
-    check_choice("engine", given, Engine)
-    return given
-
-
 class CallKeywords(TypedDict, total=False):
     """Those of all calls."""
 
-    capacity: Annotated[int, Keyword(100)]
+    capacity: Annotated[int, Keyword(100, check=check_count)]
     limit: Annotated[Limit | Sequence[Limit] | None, Keyword(None, as_limits)]
     budget: Annotated[Budget | None, Keyword(None, as_budget)]
     usage: Annotated[str | Sequence[str], Keyword((), as_units)]
@@ -113,20 +100,22 @@ class CallKeywords(TypedDict, total=False):
     on_error: Annotated[
         Literal["raise", "null", "column"] | ErrorColumn, Keyword("raise", as_on_error)
     ]
-    resource: Annotated[Callable[[], Any] | None, Keyword(None, _resource)]
+    resource: Annotated[Callable[[], Any] | None, Keyword(check=check_resource)]
 
 
 class KeyedCallKeywords(CallKeywords, total=False):
     """Those of ``process_keyed_async``."""
 
-    call_column: Annotated[str | None, Keyword()]
-    call_key: Annotated[str | Sequence[str] | None, Keyword(None, partial(_columns, "call_key"))]
+    call_column: Annotated[str | None, Keyword(check=partial(check_name, example="call"))]
+    call_key: Annotated[
+        str | Sequence[str] | None, Keyword(None, partial(some_columns, "call_key"))
+    ]
 
 
 class UdfKeywords(CallKeywords, total=False):
     """Those of ``async_udf``."""
 
-    name: Annotated[str | None, Keyword()]
+    name: Annotated[str | None, Keyword(check=partial(check_name, example="weather"))]
     batch_size: Annotated[int | BatchSize | None, Keyword(None, as_batch_size)]
     share_calls: Annotated[bool | ShareScope, Keyword(False, as_share_calls)]
     journal: Annotated[bool | str | os.PathLike[str] | Journal | None, Keyword(None, as_journal)]
@@ -135,9 +124,9 @@ class UdfKeywords(CallKeywords, total=False):
 class AsyncKeywords(UdfKeywords, KeyedCallKeywords, total=False):
     """Those of ``async_io``."""
 
-    inputs: Annotated[str | Sequence[str] | None, Keyword(None, partial(_columns, "inputs"))]
-    explode: Annotated[bool, Keyword(False)]
-    ordered: Annotated[bool, Keyword(True)]
-    by: Annotated[str | Sequence[str] | None, Keyword(None, partial(_columns, "by"))]
+    inputs: Annotated[str | Sequence[str] | None, Keyword(None, partial(some_columns, "inputs"))]
+    explode: Annotated[bool, Keyword(False, check=check_flag)]
+    ordered: Annotated[bool, Keyword(True, check=check_flag)]
+    by: Annotated[str | Sequence[str] | None, Keyword(None, partial(some_columns, "by"))]
     carry_over: Annotated[bool | CarryOver, Keyword(False, as_carry_over)]
-    engine: Annotated[Engine, Keyword("auto", _engine)]
+    engine: Annotated[Engine, Keyword("auto", check=partial(check_choice, choices=Engine))]

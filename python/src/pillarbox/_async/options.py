@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from .._base.checks import check, check_count, check_flag, check_name, invalid, needs_other
-from .._base.keywords import converted
+from .._base.checks import check, invalid, needs_other
+from .._base.keywords import converted, option_text, options_shown
 from ..budgets import Budget
 from ..errors import error
 from ..limits import CALLS, Limit
@@ -55,14 +55,20 @@ class AsyncOptions:
 
     @classmethod
     def of(
-        cls, function: str, given: Mapping[str, object], ticketed: Ticketed | None = None
+        cls,
+        function: str,
+        given: Mapping[str, object],
+        ticketed: Ticketed | None = None,
+        check_limit: Callable[[Limit], None] = lambda limit: None,
     ) -> AsyncOptions:
         """Return the options of these keywords; ``function`` is the operator's name without one.
 
         Ids of calls that outlive a run contain the name, so those need one that does not depend on
-        code. Raises ``InvalidOption``.
+        code. ``check_limit`` refuses limits that the function can't have. Raises ``InvalidOption``.
         """
         options = converted(AsyncKeywords, given)
+        for limit in options["limit"]:
+            check_limit(limit)
         if options["name"] is None:
             if options["journal"] is not None:
                 raise error("JOURNAL_WITHOUT_NAME", function=function)
@@ -72,12 +78,6 @@ class AsyncOptions:
         return cls(**options, ticketed=ticketed)
 
     def __post_init__(self) -> None:
-        check_flag("ordered", self.ordered)
-        check_flag("explode", self.explode)
-        check_count("capacity", self.capacity)
-        check_name("name", self.name, "weather")
-        if self.call_column is not None:
-            check_name("call_column", self.call_column, "call")
         if self.batch_size is not None:
             option = "capacity" if self.ticketed is None else "max_pending"
             size, most = self.batch_size.rows, f"at most {option} ({self.rows_in_flight})"
@@ -171,13 +171,13 @@ class AsyncOptions:
         return self.capacity if self.ticketed is None else self.ticketed.max_pending
 
     @property
-    def most_held(self) -> int | None:
+    def max_waiting(self) -> int:
         """The rows of a task that may be in flight, or done and wait for their turn in the order.
 
-        None without an order, and where rows wait for tickets, which have a bound of their own.
+        0 without an order, and where rows wait for tickets, which have a bound of their own.
         """
         if not self.ordered or (self.ticketed is not None and self.carry_over is None):
-            return None
+            return 0
         given = None if self.carry_over is None else self.carry_over.max_rows
         return min(10 * self.rows_in_flight, 2**31 - 1) if given is None else given
 
@@ -257,19 +257,25 @@ class AsyncOptions:
         journal, batch, carried = self.journal, self.batch_size, self.carry_over
         return {
             "name": self.name,
-            "ordered": self.ordered,
-            "capacity": self.rows_in_flight,
-            "most_held": self.most_held,
-            "threads": self.capacity,
-            "timeout_ms": self.timeout._total_ms,
-            "attempt_timeout_ms": self.timeout._attempt_ms,
+            "figures": {
+                "ordered": self.ordered,
+                "capacity": self.rows_in_flight,
+                "max_waiting": self.max_waiting,
+                "total_timeout_ms": self.timeout._total_ms,
+                "attempt_timeout_ms": self.timeout._attempt_ms,
+                "batching": batch and {"size": batch.rows, "wait_ms": self._batch_wait_ms(batch)},
+                "calls_per_key": self.calls_per_key or 0,
+            },
+            "worker": {
+                "threads": self.capacity,
+                "arguments": [],
+                "blocked_loop_ms": BLOCKED_LOOP_MS,
+            },
             "retry": self.retry and self.retry._to_spec(),
             "on_error": "column" if self.error_column else self.on_error,
             "error_column": self.error_column,
             "limits": [spec for limit in self.limits_of_calls for spec in limit._to_specs()],
-            "calls_per_key": self.calls_per_key,
             "explode": self.explode,
-            "batch": batch and {"rows": batch.rows, "wait_ms": self._batch_wait_ms(batch)},
             "carry_over": carried
             and {
                 "max_lag_ms": carried._max_lag_ms,
@@ -295,9 +301,13 @@ class AsyncOptions:
             "options": {},
             "call_scope": None,
             "expression": False,
-            "arguments": [],
-            "blocked_loop_ms": BLOCKED_LOOP_MS,
+            "shown": self._shown(),
         }
+
+    def _shown(self) -> list[str]:
+        """What ``explain()`` shows behind name, order, capacity and ``on_error``."""
+        own = options_shown(AsyncKeywords, self, ("name", "ordered", "capacity", "on_error"))
+        return [f"ticketed={option_text(self.ticketed)}", *own] if self.ticketed else own
 
     def _batch_wait_ms(self, batch: BatchSize) -> int:
         """The time that the first row of a list waits for others, which is little beside a poll."""

@@ -108,7 +108,7 @@ class AsyncOperator(Attempts[Element]):
         self._input_columns = input_columns
         self._keys = KeyReader(keys)
         self._has_keys = bool(keys.positions)
-        self._most_held = options.most_held or 1  # the order is empty where there is none
+        self._max_waiting = options.max_waiting or 1  # the order is empty where there is none
         self._emit, self._want_input, self._finished = emit, want_input, finished
         self._waiting: deque[tuple[pa.RecordBatch, int]] = deque()
         self._rows: deque[Element] = deque()
@@ -160,7 +160,7 @@ class AsyncOperator(Attempts[Element]):
         capacity = self._options.capacity
         return (
             len(self._in_flight) - outside < capacity
-            and len(self._order) - outside < self._most_held
+            and len(self._order) - outside < self._max_waiting
             and outside < max(capacity, _LEAST_ROOM_FOR_KEYS)
         )
 

@@ -95,13 +95,11 @@ class OpenResource:
             self._opened.set_exception(failed)
 
 
-def check_resource(resource: object) -> None:
+def check_resource(option: str, resource: object) -> None:
     """Raise ``InvalidFunction`` unless ``resource`` can be called, and may give a manager.
 
     The conditions are RESOURCE_NOT_CALLABLE and RESOURCE_WITHOUT_DECORATOR.
     """
-    if resource is None:
-        return
     if not callable(resource):
         raise error("RESOURCE_NOT_CALLABLE", value=shown(resource))
     if not takes(resource, 0):

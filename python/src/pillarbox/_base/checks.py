@@ -139,6 +139,11 @@ def column_names(option: str, value: object) -> tuple[str, ...]:
     raise not_columns(option, value)
 
 
+def some_columns(option: str, value: object) -> tuple[str, ...] | None:
+    """Return the names as ``column_names`` does; None for None."""
+    return None if value is None else column_names(option, value)
+
+
 def not_columns(option: str, value: object) -> PillarboxError:
     """Return the error for what is neither a name nor several of different columns."""
     return invalid(option, "the name of a column, or several different ones", value, '"key"')

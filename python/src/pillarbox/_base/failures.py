@@ -74,6 +74,15 @@ def called_frames(frames: Iterable[traceback.FrameSummary]) -> traceback.StackSu
     return users_frames(dropwhile(_is_users, frames))
 
 
+def _with_told_message(text: str, problem: BaseException) -> str:
+    """Return ``text`` with a long message of ``problem`` as ``message_of`` tells it."""
+    try:
+        message = str(problem)
+    except BaseException:
+        return text
+    return text.replace(message, message_of(problem)) if len(message) > LONGEST_MESSAGE else text
+
+
 def users_traceback(problem: BaseException) -> str:
     """Return the traceback of ``problem`` and its causes, without frames of Pillarbox and asyncio.
 
@@ -81,9 +90,18 @@ def users_traceback(problem: BaseException) -> str:
     in the middle.
     """
     try:
-        return _clean(_formatted(problem), LONGEST_TRACEBACK)
+        return _clean(_with_told_message(_formatted(problem), problem), LONGEST_TRACEBACK)
     except BaseException as broken:
         return f"(no traceback, since formatting it failed with {kind_of(broken)})\n"
+
+
+def _with_told_message(text: str, problem: BaseException) -> str:
+    """Return a traceback in which the message is cut as ``message_of`` does."""
+    try:
+        message = str(problem)
+    except BaseException:  # the traceback says so
+        return text
+    return text.replace(message, message_of(problem)) if len(message) > LONGEST_MESSAGE else text
 
 
 def _formatted(problem: BaseException) -> str:
@@ -124,13 +142,13 @@ def kind_of(problem: BaseException) -> str:
         return "Exception"
 
 
-def message_of(problem: BaseException) -> str:
+def message_of(problem: BaseException, longest: int = LONGEST_MESSAGE) -> str:
     """Return ``str(problem)``, cut if it is long; the class name where it is empty or fails."""
     try:
         text = str(problem)
     except BaseException as broken:
         return f"{kind_of(problem)} (its __str__ raised {kind_of(broken)})"
-    return _clean(text, LONGEST_MESSAGE) or kind_of(problem)
+    return _clean(text, longest) or kind_of(problem)
 
 
 def _clean(text: str, longest: int) -> str:

@@ -1,6 +1,6 @@
 """Keywords that several functions take, each declared once, as an ``Annotated`` of a ``TypedDict``.
 
-The docstring of the dict's module tells of each, in a section "Parameters".
+The docstring of the module that declares it tells of each, in a section "Parameters".
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ import functools
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from textwrap import indent
 from typing import Any, TypeVar, get_type_hints
 
+from ..errors import shown
+from .functions import name_of
 from .unknown_options import answers_unknown
 
 T = TypeVar("T", bound=Callable[..., Any])
@@ -23,10 +25,14 @@ _PARAGRAPH = re.compile(r"^(\w+): .*(?:\n(?:    .*)?)*", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Keyword:
-    """The default of a keyword, and what makes an option of a value that is given for it."""
+    """The default of a keyword, and what makes an option of a value that is given for it.
+
+    ``check`` gets the keyword's name and a value that is not the default.
+    """
 
     default: Any = None
     convert: Callable[[Any], Any] = lambda value: value
+    check: Callable[[str, Any], object] = lambda name, value: None
 
 
 def takes(keywords: type) -> Callable[[T], T]:
@@ -57,9 +63,41 @@ def declared(keywords: type) -> dict[str, Keyword]:
 
 def converted(keywords: type, given: Mapping[str, object]) -> dict[str, Any]:
     """Return the options by name, those too that are not ``given``."""
-    return {
-        name: one.convert(given.get(name, one.default)) for name, one in declared(keywords).items()
-    }
+    options = {}
+    for name, one in declared(keywords).items():
+        value = given.get(name, one.default)
+        if value is not one.default:
+            one.check(name, value)
+        options[name] = one.convert(value)
+    return options
+
+
+def options_shown(keywords: type, options: object, but: Collection[str] = ()) -> list[str]:
+    """Return the ``options`` that are no defaults, as ``explain()`` shows them: "name=value"."""
+    return [
+        f"{name}={option_text(value)}"
+        for name, default in converted(keywords, {}).items()
+        if name not in but and (value := getattr(options, name)) != default
+    ]
+
+
+def option_text(value: Any) -> str:
+    """Return the text of an option: of an object, its fields that are no defaults."""
+    if is_dataclass(value):
+        given = [
+            f"{field.name}={option_text(getattr(value, field.name))}"
+            for at, field in enumerate(fields(value))
+            if getattr(value, field.name) not in (None, None if at == 0 else field.default)
+        ]
+        return f"({' '.join(given)})" if given else "true"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{name}: {option_text(one)}' for name, one in value.items())}}}"
+    if isinstance(value, tuple):
+        texts = list(map(option_text, value))
+        return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return name_of(value) if callable(value) else shown(value, text_of=str)
 
 
 def _with_each(signature: inspect.Signature, keywords: type) -> inspect.Signature:
@@ -89,8 +127,16 @@ def _with_docs(text: str, keywords: type) -> str:
     return _PLACE.sub(lambda place: indent("\n".join(shared), place[1]), text)
 
 
+@functools.cache
 def _docs(keywords: type) -> dict[str, str]:
-    return _paragraphs(sys.modules[keywords.__module__].__doc__ or "")
+    """Return what the module that has declared a keyword tells of it."""
+    homes = {name: one.__forward_module__ for name, one in keywords.__annotations__.items()}
+    return {
+        name: text
+        for module in dict.fromkeys(homes.values())
+        for name, text in _paragraphs(sys.modules[module].__doc__ or "").items()
+        if homes.get(name) == module
+    }
 
 
 def _paragraphs(text: str) -> dict[str, str]:

@@ -12,7 +12,7 @@ import json
 from dataclasses import asdict, dataclass
 
 from ..errors import CATALOGUE, EXITS, PillarboxError, error
-from .failures import Failure, exit_error, kind_of, message_of, users_traceback
+from .failures import LONGEST_MESSAGE, Failure, exit_error, kind_of, message_of, users_traceback
 
 _HEAD, _NAME = 400, 100  # the longest of each, in characters
 _MESSAGE = 125  # the least of a message that makes it worth shortening it alone
@@ -49,7 +49,7 @@ class Report:
         head, whole = cut(one_line(self.text), _HEAD), ""
         if head != self.text:
             short = self._shortened()
-            head, whole = (short, self.message) if short else (head, self.text)
+            head, whole = (short, self.message.rstrip("\n")) if short else (head, self.text)
         traceback = self.traceback.rstrip("\n")
         operator = cut(one_line(self.operator), _NAME)
         top = f"[{self.condition}] {operator}: {head}" if operator else f"[{self.condition}] {head}"
@@ -162,7 +162,8 @@ def report_of_call(
 
 
 def _text_of(problem: PillarboxError) -> str:
-    return message_of(problem).removeprefix(f"[{problem.condition}] ")
+    """Return the text, which has room for a message that is as long as can be."""
+    return message_of(problem, 2 * LONGEST_MESSAGE).removeprefix(f"[{problem.condition}] ")
 
 
 def one_line(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, overload
 
 from .._async.column_command import ColumnCommand, by_place
@@ -19,7 +19,7 @@ from .._base.checks import needs_other
 from .._base.functions import JvmFunction, check_called, is_async, name_of
 from .._base.keywords import takes
 from ..errors import error, shown
-from ..limits import Limit, as_limits
+from ..limits import Limit
 from .engine import require_jvm
 from .failure_of import reported
 from .marked import LARGE, Marked
@@ -106,8 +106,7 @@ def async_udf(
         return functools.partial(async_udf, returns=returns, **keywords)
     is_batch = keywords.get("batch_size") is not None
     _check_function(function, is_batch)
-    _check_limits(as_limits(keywords.get("limit")))
-    options = AsyncOptions.of(name_of(function), keywords)
+    options = AsyncOptions.of(name_of(function), keywords, check_limit=_check_limit)
     check_retry_on(options.retry, on_jvm=False)
     if options.share_calls == "query":
         advice = "Use True, or pb.async_io, which can shuffle rows."
@@ -118,18 +117,17 @@ def async_udf(
     return AsyncUdf(function, value_type(returns, function, is_batch, _VALUE), options)
 
 
-def _check_limits(limits: Sequence[Limit]) -> None:
+def _check_limit(limit: Limit) -> None:
     """Raise ``InvalidOption`` for a limit that goes by columns."""
     condition = "for a function of values, which has no columns"
-    for one in limits:
-        if one.scope == "key":
-            advice = "Choose another scope, or use pb.async_io with by."
-            raise needs_other("limit.scope", "key", condition, advice)
-        if one.key is not None:
-            raise needs_other("limit.key", one.key, condition, "Leave it out, or use pb.async_io.")
-        if isinstance(one.estimate, str):
-            advice = "Give a function of the same values, or a number."
-            raise needs_other("limit.estimate", one.estimate, condition, advice)
+    if limit.scope == "key":
+        advice = "Choose another scope, or use pb.async_io with by."
+        raise needs_other("limit.scope", "key", condition, advice)
+    if limit.key is not None:
+        raise needs_other("limit.key", limit.key, condition, "Leave it out, or use pb.async_io.")
+    if isinstance(limit.estimate, str):
+        advice = "Give a function of the same values, or a number."
+        raise needs_other("limit.estimate", limit.estimate, condition, advice)
 
 
 def _check_function(function: object, is_batch: bool) -> None:

@@ -62,10 +62,12 @@ def read(text: str) -> Report | None:
     if found is not None:
         start, end = found.span("reason")
         message, behind = _whole(found["reason"], behind)
-        message = _raised(kind, message, behind)
+        message = _raised(f"{kind}: ", message, behind)
         if message != found["reason"]:
             shown = message.removesuffix(".") if told.startswith(".", end) else message
             told = told[:start] + shown + told[end:]
+    else:
+        told = message = _raised(f"[{condition}] ", told, behind)
     return Report(
         type=CATALOGUE.get(condition, {}).get("type", "PillarboxError"),
         condition=condition,
@@ -125,16 +127,21 @@ def _whole(short: str, behind: str, end: str = "") -> tuple[str, str]:
     return (whole, rest[2:]) if rest[:2] in ("", "\n\n") else (short, behind)
 
 
-def _raised(kind: str, short: str, traceback: str) -> str:
-    """Return the message that ``short`` is the line of, from where the traceback ends with it."""
+def _raised(prefix: str, short: str, traceback: str) -> str:
+    """Return the message that ``short`` is the line of, from where the traceback ends with it.
+
+    There it stands behind ``prefix``.
+    """
     start = _start(short)
-    name = one_line(traceback).rfind(f"{kind}: {start}")
-    at = name + len(f"{kind}: ")
+    name = one_line(traceback).rfind(f"{prefix}{start}")
+    at = name + len(prefix)
     if name < 0 or not start:
         return short
     if len(start) == len(short):
         return traceback[at : at + len(start)] + _dots(traceback, at + len(start))
-    line = traceback[:name].rpartition("\n")[2]  # the exception's module, where it is the last line
+    line = (
+        traceback[:name].rpartition("\n")[2].removesuffix(": ")
+    )  # the exception's module, where it is the last line
     return traceback[at:] if traceback.startswith(_TRACEBACK) and " " not in line else short
 
 

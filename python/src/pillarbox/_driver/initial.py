@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import StructType
 
 from .._keyed.input_columns import quoted
-from .._keyed.stored_names import TIMERS, WAITING_ROWS
+from .._keyed.options import TIMERS, WAITING_ROWS
 from ..errors import PillarboxError, error, shown
 from .client import client_of
 
@@ -40,7 +40,7 @@ class InitialState:
 
 
 def initial_state(
-    given: object, spark: SparkSession, found: KeyedInput, scanned: Sequence[str] = ()
+    spark: SparkSession, found: KeyedInput, scanned: Sequence[str] = ()
 ) -> InitialState | None:
     """Check the option and bring it into form. Raises ``InvalidOption``.
 
@@ -50,8 +50,7 @@ def initial_state(
     """
     from pyspark.sql import DataFrame
 
-    keys = found.keys
-
+    keys, given = found.keys, found.options.initial_state
     if given is None and not found.streaming and client_of(spark).in_foreach_batch():
         raise error("KEYED_IN_FOREACH_BATCH", operator=found.options.name)
     if given is None or (isinstance(given, Mapping) and not given):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +15,12 @@ from .._arrow.schema import (
     parse_returns,
     select_inputs,
 )
-from .._base.checks import check_flag, check_frame, check_name, column_names, needs_other
+from .._base.checks import check_frame, needs_other
 from .._keyed.input_columns import as_source, check_comparable, check_timestamp
-from .._keyed.output import LATE, OnLate, check_names, check_on_late, wire_schema
+from .._keyed.options import KeyedOptions
+from .._keyed.output import LATE, check_names, wire_schema
 from .._keyed.tagged import union_time
 from ..errors import error
-from ..options import Backend, StateBackend, as_backend, check_parts
 from .keys import key_columns
 
 if TYPE_CHECKING:
@@ -28,40 +28,6 @@ if TYPE_CHECKING:
 
 TIMES = (TimestampType, TimestampNTZType)
 WATERMARK = "spark.watermarkDelayMs"
-
-
-@dataclass(frozen=True)
-class KeyedOptions:
-    """The options as the user gave them. Raises ``InvalidOption`` for the first invalid one."""
-
-    name: str
-    by: str | Sequence[str]
-    inputs: str | Sequence[str] | None
-    timestamp: str | None
-    order_by: str | Sequence[str] | None
-    time_sorted: bool = False
-    on_late: OnLate = "drop"
-    backend: StateBackend | Backend = "rocksdb"
-    partitions: int | None = None
-
-    def __post_init__(self) -> None:
-        check_name("name", self.name, "rotations")
-        if self.timestamp is not None:
-            check_name("timestamp", self.timestamp, "rotations")
-        _ = self.storage
-        check_flag("time_sorted", self.time_sorted)
-        check_on_late(self.on_late, self.time_sorted)
-        column_names("by", self.by)
-        if self.order_by is not None:
-            column_names("order_by", self.order_by)
-        if self.inputs is not None:
-            column_names("inputs", self.inputs)
-        if self.partitions is not None:
-            check_parts("partitions", self.partitions)
-
-    @property
-    def storage(self) -> Backend:
-        return as_backend(self.backend)
 
 
 @dataclass(frozen=True)
@@ -102,9 +68,8 @@ def check_input(df: DataFrame, options: KeyedOptions) -> KeyedInput:
     schema = df.schema
     sensitive = is_case_sensitive(df.sparkSession)
 
-    keys = key_columns(schema, column_names("by", options.by), sensitive)
-    order_by = () if options.order_by is None else column_names("order_by", options.order_by)
-    order = find_columns(schema, order_by, "order_by", sensitive)
+    keys = key_columns(schema, options.by, sensitive)
+    order = find_columns(schema, options.order_by or (), "order_by", sensitive)
     for column in order:
         check_comparable(column, "order_by")
     marked = [field for field in schema.fields if WATERMARK in field.metadata]
@@ -121,11 +86,10 @@ def check_input(df: DataFrame, options: KeyedOptions) -> KeyedInput:
         condition = "on a stream whose columns have no watermark"
         advice = "Call df.withWatermark(column, delay) before, and keep the column."
         raise needs_other("on_late", options.on_late, condition, advice)
-    inputs = None if options.inputs is None else column_names("inputs", options.inputs)
     return KeyedInput(
         options=options,
         keys=StructType(keys),
-        inputs=select_inputs(schema, inputs, sensitive),
+        inputs=select_inputs(schema, options.inputs, sensitive),
         timestamp=None if timestamp is None else timestamp.name,
         order_by=[column.name for column in order],
         streaming=df.isStreaming,
@@ -153,14 +117,11 @@ def _check_time_sorted(
 
 
 def parse_outputs(
-    returns: StructType | str | type[Any],
-    side_outputs: Mapping[str, StructType | str | type[Any]] | None,
-    found: KeyedInput,
-    spark: SparkSession,
+    returns: StructType | str | type[Any], found: KeyedInput, spark: SparkSession
 ) -> tuple[StructType, dict[str, StructType]]:
     """Return the columns of the main output and of the side outputs. Raises ``InvalidSchema``."""
     columns = parse_returns(returns, spark)
-    sides = side_outputs or {}
+    sides = found.options.side_outputs or {}
     check_names(columns, sides, found.options.on_late, found.case_sensitive)
     return columns, {
         tag: parse_returns(kind, spark, f"side_outputs[{tag!r}]") for tag, kind in sides.items()

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .._async.keywords import KeyedCallKeywords
 from .._base.functions import JvmFunction
 from .._base.keywords import takes
 from .._base.unknown_options import answers_unknown
@@ -17,7 +16,8 @@ from .._keyed.function import (
 )
 from .._keyed.input_columns import quoted
 from .._keyed.methods import check_kind, check_methods, timers_refused
-from .._keyed.stored_names import TIMERS
+from .._keyed.options import TIMERS, ColumnKeywords, KeyedKeywords, KeyedOptions
+from .._keyed_async.options import KeyedAsyncKeywords, keyed_calls
 from ..errors import error, shown
 from .async_io import warn_without_timeout
 from .failure_of import reported
@@ -27,28 +27,15 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
     from typing_extensions import Unpack
 
-    from .._keyed.output import OnLate
-    from ..options import Backend, StateBackend
-    from .keyed_input import KeyedOptions
 
-
-@answers_unknown
+@takes(KeyedKeywords)
 def process_keyed(
     df: DataFrame,
     function: KeyedProcessFunction | JvmFunction,
     *,
     by: str | Sequence[str],
     returns: StructType | str | type[Any],
-    inputs: str | Sequence[str] | None = None,
-    timestamp: str | None = None,
-    order_by: str | Sequence[str] | None = None,
-    time_sorted: bool = False,
-    side_outputs: Mapping[str, StructType | str | type[Any]] | None = None,
-    on_late: OnLate = "drop",
-    initial_state: DataFrame | Mapping[str, DataFrame] | None = None,
-    backend: StateBackend | Backend = "rocksdb",
-    partitions: int | None = None,
-    name: str | None = None,
+    **keywords: Unpack[KeyedKeywords],
 ) -> DataFrame:
     """Apply ``function`` to the rows of ``df``, key by key, with state and timers.
 
@@ -67,83 +54,35 @@ def process_keyed(
     by: the key column, or several. Null is a key like any other.
     returns: the columns of the rows that come out, as in :func:`async_io`; the input's columns are
         not among them unless the function emits them.
-    inputs: the columns that the function sees; all by default.
-    timestamp: the column with a row's event time, for ``ctx.timestamp``, event-time TTL and
-        time_sorted; by default that of a stream's watermark, or of a :func:`tagged_union`.
-    order_by: columns by which each micro-batch's rows of a key are sorted; Spark promises no order
-        otherwise. In a batch all rows of the key are.
-    time_sorted: rows wait until the watermark has reached them, and then run in the order of time
-        with the event-time timers between them: the result depends on the data alone, and is the
-        same for a batch and for any cutting into micro-batches. Rows of a key and time come in
-        the order of ``order_by``, and then in one that depends on their content alone.
-    side_outputs: further outputs by tag, with their columns, for ``ctx.output(tag, row)``. The
-        result then has the columns ``tag``, those of ``returns``, and a struct column for each
-        tag: take it apart with :func:`main_output` and :func:`side_output`. The tags "main",
-        "late" and "error" are reserved.
-    on_late: the treatment of rows at or behind the watermark of the micro-batch before. "drop"
-        drops and counts them, unless the function has nothing to do with event time (no
-        ``timestamp=``, ``on_timer`` or event-time TTL) and gets them like any other row. "process"
-        gives them to the function, with ``ctx.is_late``, and is not for time_sorted. "output" puts
-        them out with all columns of the input as the side output "late". A batch has no late rows.
-    initial_state: the state that the query starts with. A DataFrame of the key columns and a
-        column for each state, by name: its value, or accumulator, an array for a list, a map for
-        a map. Or, to keep timestamps and timers too, a dict from names of states (and
-        ``pb.TIMERS``, ``pb.WAITING_ROWS``) to DataFrames as :func:`read_state` returns them. Only
-        the first micro-batch reads it: a query that continues from its checkpoint has its state
-        already, and ignores it. In a batch it is the state of each key before its first row. In a
-        ``foreachBatch``, where state ends with the micro-batch, say what it begins with; ``{}`` is
-        nothing.
-    backend: the storage of state and timers between micro-batches: "rocksdb", "heap" or a
-        :class:`Backend`.
-    partitions: the number of partitions of a stream's state and the shuffle before it; by default
-        ``spark.sql.shuffle.partitions``, or what the checkpoint has if nobody has set that. A query
-        that is started again with another number goes on with it. No meaning in a batch.
-    name: the operator's name in plans, metrics and messages; by default the function's class.
+    {keywords}
 
     Raises :class:`InvalidOption`, :class:`InvalidSchema`, :class:`InvalidFunction` or
     :class:`EngineUnavailable`, before any job is started.
     """
-    from .keyed_input import KeyedOptions
-
     check_kind(function, KeyedProcessFunction, JvmFunction)
-    options = KeyedOptions(
-        _name_of(function, name),
-        *(by, inputs, timestamp, order_by, time_sorted, on_late, backend, partitions),
-    )
     form = "jvm" if isinstance(function, JvmFunction) else "row"
-    return _plan(df, _Asked(function, form, returns, side_outputs), options, initial_state)
+    return _plan(df, _Asked(function, form, returns), by, keywords)
 
 
-@takes(KeyedCallKeywords)
+@takes(KeyedAsyncKeywords)
 def process_keyed_async(
     df: DataFrame,
     function: AsyncKeyedProcessFunction,
     *,
     by: str | Sequence[str],
     returns: StructType | str | type[Any],
-    inputs: str | Sequence[str] | None = None,
-    timestamp: str | None = None,
-    order_by: str | Sequence[str] | None = None,
-    time_sorted: bool = False,
-    side_outputs: Mapping[str, StructType | str | type[Any]] | None = None,
-    on_late: OnLate = "drop",
-    initial_state: DataFrame | Mapping[str, DataFrame] | None = None,
-    backend: StateBackend | Backend = "rocksdb",
-    partitions: int | None = None,
-    name: str | None = None,
-    **keywords: Unpack[KeyedCallKeywords],
+    **keywords: Unpack[KeyedAsyncKeywords],
 ) -> DataFrame:
     """Apply ``function`` to the rows of ``df``, key by key, with calls that are awaited.
 
     Rows of one key run one after the other, rows of other keys meanwhile. A micro-batch ends when
     all its calls are done. State and output are exactly once, calls are not: one that was made
-    before a task failed is made again.
+    before a task failed is made again. There are no timers.
 
     Parameters
     ----------
     function: an object of an :class:`AsyncKeyedProcessFunction`.
-    by, returns, inputs, timestamp, order_by, time_sorted, side_outputs, on_late, initial_state,
-        backend, partitions, name: as in :func:`process_keyed`, but there are no timers.
+    by, returns: as in :func:`process_keyed`.
     capacity: the number of rows in flight in one task, each of another key.
     limit: the number of calls that the service may see, or how much they may use, as a
         :class:`Limit` or several; an attempt of ``process`` counts as a call. No scope="key": a key
@@ -164,75 +103,52 @@ def process_keyed_async(
 
     Raises as :func:`process_keyed`.
     """
-    from .keyed_input import KeyedOptions
-
     check_kind(function, AsyncKeyedProcessFunction)
-    options = KeyedOptions(
-        _name_of(function, name),
-        *(by, inputs, timestamp, order_by, time_sorted, on_late, backend, partitions),
-    )
-    if keywords.get("call_key") is not None and name is None:
+    if keywords.get("call_key") is not None and keywords.get("name") is None:
         raise error("CALL_KEY_WITHOUT_NAME", function=_name_of(function))
-    if isinstance(initial_state, Mapping) and TIMERS in initial_state:
+    initial = keywords.get("initial_state")
+    if isinstance(initial, Mapping) and TIMERS in initial:
         raise timers_refused(_name_of(function))
-    return _plan(
-        df, _Asked(function, "row", returns, side_outputs, keywords), options, initial_state
-    )
+    return _plan(df, _Asked(function, "row", returns, makes_calls=True), by, keywords)
 
 
-@answers_unknown
+@takes(ColumnKeywords)
 def process_keyed_arrow(
     df: DataFrame,
     function: ArrowKeyedProcessFunction,
     *,
     by: str | Sequence[str],
     returns: StructType | str | type[Any],
-    inputs: str | Sequence[str] | None = None,
-    timestamp: str | None = None,
-    order_by: str | Sequence[str] | None = None,
-    initial_state: DataFrame | Mapping[str, DataFrame] | None = None,
-    backend: StateBackend | Backend = "rocksdb",
-    partitions: int | None = None,
-    name: str | None = None,
+    **keywords: Unpack[ColumnKeywords],
 ) -> DataFrame:
     """Apply ``function`` to the rows of ``df`` as Arrow columns, with state of their keys.
 
     Parameters
     ----------
     function: an object of an :class:`ArrowKeyedProcessFunction`.
-    by, returns, inputs, timestamp, order_by, initial_state, backend, partitions, name: as in
-        :func:`process_keyed`.
+    by, returns: as in :func:`process_keyed`.
+    {keywords}
 
     Raises as :func:`process_keyed`.
     """
-    from .keyed_input import KeyedOptions
-
     check_kind(function, ArrowKeyedProcessFunction)
-    options = KeyedOptions(
-        _name_of(function, name),
-        *(by, inputs, timestamp, order_by),
-        backend=backend,
-        partitions=partitions,
-    )
-    return _plan(df, _Asked(function, "arrow", returns), options, initial_state)
+    return _plan(df, _Asked(function, "arrow", returns), by, keywords)
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """A function of one form, with its outputs and the options of its calls."""
+    """A function of one form, with the columns of its rows."""
 
     function: Any
     form: str
     returns: StructType | str | type[Any]
-    side_outputs: Mapping[str, StructType | str | type[Any]] | None = None
-    calls: Mapping[str, object] | None = None
+    makes_calls: bool = False
 
 
-def _plan(df: DataFrame, asked: _Asked, options: KeyedOptions, initial_state: object) -> DataFrame:
+def _plan(df: DataFrame, asked: _Asked, by: object, given: Mapping[str, object]) -> DataFrame:
     from .._arrow.schema import is_case_sensitive
     from .._keyed.command import KeyedCommand
-    from .._keyed.output import check_sides, wire_schema
-    from .._keyed_async.options import keyed_calls
+    from .._keyed.output import wire_schema
     from .engine import require_jvm
     from .identity import identify_calls
     from .initial import initial_state as initial_rows
@@ -240,22 +156,22 @@ def _plan(df: DataFrame, asked: _Asked, options: KeyedOptions, initial_state: ob
     from .keys import key_columns
     from .specs import calls_spec, keyed_spec
 
-    function, form, sides = asked.function, asked.form, asked.side_outputs
-    check_sides(sides)
+    function, form = asked.function, asked.form
+    options = KeyedOptions.of(_name_of(function), by, given)
     if form != "jvm":
         check_methods(function)
     found = check_input(df, options)
-    initial = initial_rows(initial_state, df.sparkSession, found)
-    columns, tags = parse_outputs(asked.returns, sides, found, df.sparkSession)
+    initial = initial_rows(df.sparkSession, found)
+    columns, tags = parse_outputs(asked.returns, found, df.sparkSession)
     command = calls = None
-    if asked.calls is not None:
-        calls = keyed_calls(options.name, asked.calls, columns)
+    if asked.makes_calls:
+        calls = keyed_calls(options.name, given, columns)
         key = calls.options.call_key
         if key is not None:
             key_columns(df.schema, key, is_case_sensitive(df.sparkSession), "call_key")
         if found.streaming:
             warn_without_timeout("process_keyed_async", options.name, calls.options.timeout)
-        columns, tags = parse_outputs(calls.output, sides, found, df.sparkSession)
+        columns, tags = parse_outputs(calls.output, found, df.sparkSession)
     if form != "jvm":
         command = KeyedCommand(
             function, form, found.inputs, found.keys, columns, tags, calls
@@ -268,9 +184,7 @@ def _plan(df: DataFrame, asked: _Asked, options: KeyedOptions, initial_state: ob
         return client.process_keyed(df, command, spec, None if initial is None else initial.rows)
 
 
-def _name_of(function: object, given: str | None = None) -> str:
-    if given is not None:
-        return given
+def _name_of(function: object) -> str:
     if isinstance(function, JvmFunction):
         return function.class_name
     return type(function).__qualname__

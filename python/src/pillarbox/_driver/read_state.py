@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from .._base.checks import check, check_name, is_number, path_text
 from .._base.unknown_options import answers_unknown
-from .._keyed.stored_names import TIMERS
+from .._keyed.options import TIMERS
 from ..errors import error, shown
 from .failure_of import reported
 

@@ -6,19 +6,20 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from .._base.checks import invalid, needs_other
-from .._base.unknown_options import answers_unknown
+from .._base.keywords import takes
+from .._keyed.options import KeyedOptions, ScanKeywords
 from .._keyed.ttl import StateTtl, as_ttl
 from ..errors import PillarboxError, error
 from .failure_of import reported
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from typing_extensions import Unpack
 
-    from .._keyed.output import OnLate
-    from ..options import Backend, Duration, StateBackend
+    from ..options import Duration
 
 
-@answers_unknown
+@takes(ScanKeywords)
 def scan(
     df: DataFrame,
     *,
@@ -26,14 +27,7 @@ def scan(
     state: Mapping[str, tuple[str, str]],
     select: Sequence[str] | None = None,
     ttl: Duration | StateTtl | None = None,
-    timestamp: str | None = None,
-    order_by: str | Sequence[str] | None = None,
-    time_sorted: bool = False,
-    on_late: OnLate = "drop",
-    initial_state: DataFrame | Mapping[str, DataFrame] | None = None,
-    backend: StateBackend | Backend = "rocksdb",
-    partitions: int | None = None,
-    name: str | None = None,
+    **keywords: Unpack[ScanKeywords],
 ) -> DataFrame:
     """Fold the rows of each key into state, and return a row for each input row.
 
@@ -54,8 +48,9 @@ def scan(
         unless the input has one of this name.
     initial_state: as in :func:`process_keyed`; a DataFrame has a column for each state, and stored
         state has the name "scan".
-    by, timestamp, order_by, time_sorted, backend, partitions, name: as in :func:`process_keyed`;
-        the name is "scan" by default.
+    by: as in :func:`process_keyed`.
+    name: the operator's name in plans, metrics and messages; "scan" by default.
+    {keywords}
 
     Raises as :func:`process_keyed`. An expression that doesn't resolve raises Spark's
     AnalysisException. Nondeterministic expressions, windows, subqueries, Python functions and types
@@ -64,14 +59,10 @@ def scan(
     """
     from .engine import require_jvm
     from .initial import initial_state as initial_rows
-    from .keyed_input import KeyedOptions, check_input
+    from .keyed_input import check_input
     from .specs import keyed_spec
 
-    name = "scan" if name is None else name
-    options = KeyedOptions(
-        name, by, None, timestamp, order_by, time_sorted, on_late, backend, partitions
-    )
-    found = check_input(df, options)
+    found = check_input(df, KeyedOptions.of("scan", by, keywords))
     life = as_ttl(ttl)
     _check_ttl(life, found.has_event_time)
     folds = {
@@ -79,7 +70,7 @@ def scan(
         "select": _expressions(select) or [],
         "ttl": None if life is None else life._to_spec(),
     }
-    initial = initial_rows(initial_state, df.sparkSession, found, list(state))
+    initial = initial_rows(df.sparkSession, found, list(state))
     client = require_jvm(df.sparkSession)
     spec = keyed_spec(found, "scan", None, None, [], initial, scan=folds)
     with reported():

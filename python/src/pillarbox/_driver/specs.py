@@ -8,8 +8,11 @@ from pyspark.sql.types import StructType
 
 from .._async.command import Command
 from .._async.estimators import udf_of
+from .._async.keywords import KeyedCallKeywords
 from .._async.options import BLOCKED_LOOP_MS, AsyncOptions
 from .._base.functions import JvmFunction
+from .._base.keywords import options_shown
+from .._keyed.options import KeyedKeywords
 from .identity import Identity
 
 if TYPE_CHECKING:
@@ -73,8 +76,8 @@ def keyed_spec(
         "by": found.keys.names,
         "returns": (returns or StructType()).json(),
         "timestamp": found.timestamp,
-        "backend": options.storage.state,
-        "timers": options.storage._of_timers,
+        "backend": options.backend.state,
+        "timers": options.backend._of_timers,
         "order_by": found.order_by,
         "time_sorted": options.time_sorted,
         "on_late": options.on_late,
@@ -87,6 +90,8 @@ def keyed_spec(
         "late": (found.late or StructType()).json(),
         "calls": calls,
         "scan": scan,
+        # The text of a DataFrame may ask Spark for its rows.
+        "shown": options_shown(KeyedKeywords, options, ("name", "initial_state")),
     }
 
 
@@ -95,6 +100,7 @@ def calls_spec(calls: KeyedCalls, identity: Identity) -> dict[str, Any]:
     as far as limits, budget and bill go."""
     return {
         **calls.options.to_spec(),
+        "shown": options_shown(KeyedCallKeywords, calls.options),
         "form": "keyed",
         "returns": calls.returns.json(),
         "signature": identity.signature,

@@ -12,7 +12,6 @@ from .._arrow.ddl import parse_columns
 from .._arrow.fields import Place
 from .._arrow.row_class import row_class
 from .._arrow.schema import check_type, find_columns
-from .._base.checks import column_names
 from .._keyed.input_columns import check_binary, check_comparable
 from .._keyed.output import row_acceptor
 
@@ -29,9 +28,9 @@ def columns_of(schema: str | t.StructType | type[Any]) -> t.StructType:
     return parsed
 
 
-def keys_of(columns: t.StructType, by: str | Sequence[str]) -> t.StructType:
-    """Return the columns of the key. Raises ``InvalidOption`` and ``InvalidSchema``."""
-    keys = find_columns(columns, column_names("by", by), "by", case_sensitive=False)
+def keys_of(columns: t.StructType, by: Sequence[str]) -> t.StructType:
+    """Return the columns of the key. Raises ``InvalidSchema``."""
+    keys = find_columns(columns, by, "by", case_sensitive=False)
     for key in keys:
         check_comparable(key, "by")
         check_binary(key)

@@ -13,19 +13,13 @@ from pyspark.sql import types as t
 from .._arrow.fields import Place
 from .._arrow.schema import parse_returns
 from .._async.options import options_of_jvm
-from .._base.checks import check_flag, needs_other
+from .._base.checks import needs_other
 from .._keyed.context import EVENT_TIMER, PROCESSING_TIMER, ROW, UNKNOWN
 from .._keyed.function import AsyncKeyedProcessFunction, KeyedProcessFunction
 from .._keyed.input_columns import order_key, timestamp_reader
 from .._keyed.methods import check_methods
-from .._keyed.output import (
-    LATE,
-    OnLate,
-    check_names,
-    check_on_late,
-    check_sides,
-    row_acceptor,
-)
+from .._keyed.options import KeyedOptions
+from .._keyed.output import LATE, check_names, row_acceptor
 from .._keyed.runtime import KeyedRuntime
 from .._keyed.surface import Timer
 from .._keyed.tagged import union_time
@@ -54,49 +48,35 @@ class Harness:
         by: str | Sequence[str],
         schema: str | t.StructType | type[Any],
         returns: str | t.StructType | type[Any],
-        timestamp: str | None,
-        order_by: str | Sequence[str] | None,
-        time_sorted: bool,
-        side_outputs: Mapping[str, str | t.StructType | type[Any]] | None,
-        on_late: OnLate,
         processing_time: int | datetime,
-        given: Mapping[str, object] | None = None,
+        given: Mapping[str, object],
+        makes_calls: bool = False,
     ) -> None:
         check_methods(function)
-        check_flag("time_sorted", time_sorted)
-        check_sides(side_outputs)
+        options = KeyedOptions.of(type(function).__name__, by, given)
         columns = columns_of(schema)
         self._accept_row = row_acceptor(columns, Place(error="INPUT_TYPE_MISMATCH"))
         output = parse_returns(returns, None)
-        calls = None if given is None else keyed_calls(type(function).__name__, given, output)
+        calls = keyed_calls(options.name, given, output) if makes_calls else None
         output = output if calls is None else calls.output
         self._accept_output = row_acceptor(output, Place())
-        keys = keys_of(columns, by)
-        self._note = snapshots.Note(keys, columns, time_sorted)
+        keys = keys_of(columns, options.by)
+        self._note = snapshots.Note(keys, columns, options.time_sorted)
         self._accept_key = key_acceptor(keys)
         self._key_of = key_reader(columns, keys)
-        self._by_event_time = time_sorted or timestamp is not None
-        if timestamp is None and (time := union_time(columns)) is not None:
-            timestamp = time.name
-        self._time_of = timestamp_reader(columns, timestamp, time_sorted)
-        self._order = order_key(columns, order_by, None if time_sorted else timestamp)
-        self._sorted = time_sorted
-        sides = side_outputs or {}
-        check_on_late(on_late, time_sorted)
-        check_names(output, sides, on_late, case_sensitive=False)
-        if on_late != "drop" and timestamp is None:
-            advice = "Name the column of the watermark by timestamp=."
-            raise needs_other("on_late", on_late, "in a harness without timestamp", advice)
-        self._on_late = on_late
-        late = (LATE,) if on_late == "output" else ()
+        self._take_times(columns, options)
+        sides = options.side_outputs or {}
+        check_names(output, sides, options.on_late, case_sensitive=False)
+        late = (LATE,) if options.on_late == "output" else ()
         self._sides: dict[str, list[Any]] = {tag: [] for tag in (*sides, *late)}
         tags = {
             tag: row_acceptor(parse_returns(kind, None, f"side_outputs[{tag!r}]"), Place(tag))
             for tag, kind in sides.items()
         }
         self._loop: HarnessLoop | None = None
-        options = {"sorted_input": time_sorted, "tags": tags}
-        self._runtime = self._made(function, calls, columns, keys, **options)
+        self._runtime = self._made(
+            function, options.name, calls, columns, keys, sorted_input=self._sorted, tags=tags
+        )
         self._runtime.context._key_names = keys.names
         self._is_open = True
         try:
@@ -112,10 +92,26 @@ class Harness:
         self._waiting: list[tuple[int, Any, int, int, Any]] = []
         self.late_rows = 0
 
+    def _take_times(self, columns: t.StructType, options: KeyedOptions) -> None:
+        timestamp, self._sorted = options.timestamp, options.time_sorted
+        self._by_event_time = self._sorted or timestamp is not None
+        if timestamp is None and (time := union_time(columns)) is not None:
+            timestamp = time.name
+        self._time_of = timestamp_reader(columns, timestamp, self._sorted)
+        self._order = order_key(columns, options.order_by, None if self._sorted else timestamp)
+        self._on_late = options.on_late
+        if self._on_late != "drop" and timestamp is None:
+            advice = "Name the column of the watermark by timestamp=."
+            raise needs_other("on_late", self._on_late, "in a harness without timestamp", advice)
+
     def _made(
-        self, function: Any, calls: KeyedCalls | None, *schemas: t.StructType, **options: Any
+        self,
+        function: Any,
+        name: str,
+        calls: KeyedCalls | None,
+        *schemas: t.StructType,
+        **options: Any,
     ) -> KeyedRuntime:
-        name = type(function).__name__
         if calls is None:
             return KeyedRuntime(function, name, **options)
         for option, _ in options_of_jvm(calls.options):
@@ -299,8 +295,7 @@ class Harness:
         return [pair for pair in rows if not self._is_late(pair[0])]
 
     def _run_arrived(self, rows: list[tuple[int | None, Any]]) -> None:
-        if self._order is not None:
-            order = self._order
+        if (order := self._order) is not None:
             rows = sorted(rows, key=lambda pair: order(pair[1]))
         key_indexes = [self._space.key_index(self._key_of(row)) for _, row in rows]
         times = [None if micros is None else micros // 1000 for micros, _ in rows]
@@ -336,20 +331,15 @@ class Harness:
             self._space.drop(key_index)
 
     def _batch_of(self, key_index: int, rows: list[Any]) -> list[t.Row]:
-        runtime = self._runtime
-        self._watermark = runtime.context._first_watermark = UNKNOWN
+        self._watermark = self._runtime.context._first_watermark = UNKNOWN
         self._begin()
         timed = [(self._time_of(row), row) for row in rows]
-        order = self._order
-        if order is not None:
-            timed.sort(key=lambda pair: order(pair[1]))
         if self._sorted:
             timed.sort(key=lambda pair: (pair[0], self._tie(pair[1])))
             self._run([(up_to_ms(micros), ROW, key_index, row) for micros, row in timed], UNKNOWN)
         else:
-            times = [None if micros is None else micros // 1000 for micros, _ in timed]
-            runtime.run_rows([key_index] * len(timed), times, [row for _, row in timed])
-        runtime.finish_keys([key_index])
+            self._run_arrived(timed)
+        self._runtime.finish_keys([key_index])
         return self._emitted()
 
     def _settled(self, reached: int) -> list[t.Row]:

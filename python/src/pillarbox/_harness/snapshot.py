@@ -12,9 +12,9 @@ from typing import Any
 from pyspark.sql.types import StructType
 
 from .._keyed.context import EVENT_TIMER, PROCESSING_TIMER, UNKNOWN
+from .._keyed.options import WAITING_ROWS
 from .._keyed.runtime import KeyedRuntime
 from .._keyed.state import State
-from .._keyed.stored_names import WAITING_ROWS
 from .._keyed.ttl import StateTtl
 from ..errors import error
 from .evolution import carry_over, type_changed

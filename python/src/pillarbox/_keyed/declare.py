@@ -17,8 +17,8 @@ from .input_columns import is_collated
 from .list_state import ListCells
 from .map_state import MapCells
 from .methods import check_aggregate
+from .options import RESERVED
 from .state import Declaration, State
-from .stored_names import RESERVED
 from .ttl import as_ttl
 from .value_state import AggregatingCells, ReducingCells, ValueCells
 from .values import KeyType, ValueType, is_hashable

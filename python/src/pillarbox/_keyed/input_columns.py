@@ -9,7 +9,6 @@ from typing import Any
 from pyspark.sql import types as t
 
 from .._arrow.schema import find_column, find_columns
-from .._base.checks import column_names
 from .._base.values import shown_value
 from ..errors import error
 from .tagged import union_place
@@ -95,7 +94,7 @@ def _micros(data_type: t.DataType) -> Callable[[Any], int]:
 
 
 def order_key(
-    columns: t.StructType, order_by: str | Sequence[str] | None, timestamp: str | None = None
+    columns: t.StructType, order_by: Sequence[str] | None, timestamp: str | None = None
 ) -> Callable[[Any], Any] | None:
     """Return a sort key over rows: ascending, nulls first and NaN last, as in Spark.
 
@@ -105,7 +104,7 @@ def order_key(
     if order_by is None and place is None:
         return None
     default = () if timestamp is None else (timestamp,)
-    names = default if order_by is None else column_names("order_by", order_by)
+    names = default if order_by is None else order_by
     found = find_columns(columns, names, "order_by", case_sensitive=False)
     for column in found:
         check_comparable(column, "order_by")

@@ -6,9 +6,9 @@ column for each side output, which is null in all other rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import types as t
@@ -18,14 +18,13 @@ from .._arrow.pieces import FrameSize, cut
 from .._arrow.results import row_shape
 from .._arrow.schema import claim
 from .._arrow.writers import list_writer
-from .._base.checks import check, check_choice, check_name, needs_other
+from .._base.checks import check, check_name
 from ..errors import ResultTypeMismatch
 from .values import ValueType
 
 TAG = "tag"
 MAIN = "main"
 LATE = "late"
-OnLate = Literal["drop", "process", "output"]
 RESERVED_TAGS = (MAIN, LATE, "error")
 SIDE_OUTPUT = "pillarbox.side_output"
 
@@ -37,14 +36,8 @@ def check_tag(tag: object, option: str = "a tag of side_outputs") -> None:
     check(tag not in RESERVED_TAGS, option, f"another one than {reserved}", tag, '"bad"')
 
 
-def check_sides(side_outputs: object) -> None:
-    """Raise ``InvalidOption`` for what is no dict of columns by tag."""
-    is_dict = side_outputs is None or isinstance(side_outputs, Mapping)
-    check(is_dict, "side_outputs", "a dict of columns by tag", side_outputs, '{"bad": "id bigint"}')
-
-
 def check_names(
-    columns: t.StructType, tags: Iterable[Any], on_late: OnLate, case_sensitive: bool
+    columns: t.StructType, tags: Iterable[Any], on_late: str, case_sensitive: bool
 ) -> None:
     """Check the names of the main output's ``columns``, and the ``tags`` of side outputs.
 
@@ -59,14 +52,6 @@ def check_names(
     for tag in sides:
         check_tag(tag)
         claim(owners, tag, "side_outputs", case_sensitive)
-
-
-def check_on_late(on_late: object, time_sorted: bool) -> None:
-    """Raise ``InvalidOption`` for another treatment of late rows, or one that breaks the order."""
-    check_choice("on_late", on_late, OnLate)
-    if on_late == "process" and time_sorted:
-        condition = "with time_sorted, where a late row comes after its place"
-        raise needs_other("on_late", on_late, condition, 'Use on_late="output", or "drop".')
 
 
 def wire_schema(returns: t.StructType, side_outputs: dict[str, t.StructType]) -> t.StructType:

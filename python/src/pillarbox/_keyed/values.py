@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from pyspark.sql import types as t
 
-from .._arrow.converters import converter, object_of_parts, same, unless_none
+from .._arrow.converters import converter, mismatch, object_of_parts, same, unless_none
 from .._arrow.copies import by_field, copier
 from .._arrow.fields import Getters, Place
 from .._arrow.row_class import row_class
@@ -88,7 +89,7 @@ def is_hashable(data_type: t.DataType) -> bool:
 
 def _accept(data_type: t.DataType, place: Place) -> Function:
     convert = converter(data_type, False, place)
-    canonical = _canonical(data_type)
+    canonical = _canonical(data_type, place)
     strict = convert if canonical is None else lambda value: canonical(convert(value))
     limit = _LIMITS.get(type(data_type))
     if limit is not None:
@@ -158,31 +159,41 @@ def _class_of(data_type: t.DataType) -> type | None:
     return int if type(data_type) in _LIMITS else _EXACT.get(type(data_type))
 
 
-def _canonical(data_type: t.DataType) -> Function | None:
+def _canonical(data_type: t.DataType, place: Place) -> Function | None:
     """Return a function from Arrow's input to the value it returns; None if they are the same."""
     if isinstance(data_type, t.TimestampType):
-        return local_time
+        return _local_time(data_type, place)
     if isinstance(data_type, t.TimestampNTZType):
         return lambda value: value.replace(fold=0)
     if isinstance(data_type, t.FloatType):
         return lambda value: _SINGLE.unpack(_SINGLE.pack(value))[0]
     if isinstance(data_type, t.StructType):
-        return _canonical_struct(data_type)
+        return _canonical_struct(data_type, place)
     if isinstance(data_type, t.ArrayType):
-        element = _nullable(_canonical(data_type.elementType))
+        element = _nullable(_canonical(data_type.elementType, place.inside("[]")))
         return element and (lambda values: [element(value) for value in values])
     if isinstance(data_type, t.MapType):
-        key = _canonical_key(data_type.keyType)
-        item = _nullable(_canonical(data_type.valueType)) or same
+        key = _canonical_key(data_type.keyType, place.inside("{key}"))
+        item = _nullable(_canonical(data_type.valueType, place.inside("{value}"))) or same
         return lambda pairs: {key(one): item(other) for one, other in pairs}
     if isinstance(data_type, t.UserDefinedType):
-        inner = _canonical(data_type.sqlType()) or same
+        inner = _canonical(data_type.sqlType(), place) or same
         return lambda value: data_type.deserialize(inner(value))
     return object_of_parts(data_type)
 
 
-def _canonical_key(data_type: t.DataType) -> Function:
-    canonical, normalise = _canonical(data_type), _key_normaliser(data_type)
+def _local_time(data_type: t.DataType, place: Place) -> Function:
+    def local(instant: datetime) -> datetime:
+        try:
+            return local_time(instant)
+        except (ValueError, OverflowError):  # the local zone has no such year
+            raise mismatch(place, data_type, instant) from None
+
+    return local
+
+
+def _canonical_key(data_type: t.DataType, place: Place) -> Function:
+    canonical, normalise = _canonical(data_type, place), _key_normaliser(data_type)
     if normalise is None:
         return canonical or same
     return lambda value: normalise(value if canonical is None else canonical(value))
@@ -192,10 +203,13 @@ def _nullable(function: Function | None) -> Function | None:
     return function and unless_none(function)
 
 
-def _canonical_struct(data_type: t.StructType) -> Function:
+def _canonical_struct(data_type: t.StructType, place: Place) -> Function:
     make, new = row_class(tuple(data_type.names)), tuple.__new__
     names = data_type.names
-    fields = [_nullable(_canonical(field.dataType)) or same for field in data_type.fields]
+    fields = [
+        _nullable(_canonical(field.dataType, place.field(field.name))) or same
+        for field in data_type.fields
+    ]
 
     def canonical(value: Any) -> Any:
         return new(make, [field(value[name]) for field, name in zip(fields, names, strict=True)])

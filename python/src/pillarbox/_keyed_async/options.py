@@ -1,4 +1,4 @@
-"""The options of calls of asynchronous keyed functions."""
+"""The keywords and options of asynchronous keyed functions and their calls."""
 
 from __future__ import annotations
 
@@ -10,10 +10,20 @@ from pyspark.sql.types import StructField, StructType
 from .._arrow.schema import ERROR_TYPE, as_nullable, call_field
 from .._async.estimators import check_estimators
 from .._async.given import check_retry_on
+from .._async.keywords import KeyedCallKeywords
 from .._async.options import AsyncOptions
 from .._base.checks import needs_other
+from .._keyed.options import KeyedKeywords, RowKeywords
 from ..errors import error
-from ..limits import as_limits
+from ..limits import Limit
+
+
+class AsyncRowKeywords(RowKeywords, KeyedCallKeywords, total=False):
+    """Those of a harness."""
+
+
+class KeyedAsyncKeywords(KeyedKeywords, KeyedCallKeywords, total=False):
+    """Those of ``process_keyed_async``."""
 
 
 def keyed_calls(name: str, given: Mapping[str, object], returns: StructType) -> KeyedCalls:
@@ -21,18 +31,20 @@ def keyed_calls(name: str, given: Mapping[str, object], returns: StructType) -> 
 
     Raises ``InvalidOption``, and ``InvalidFunction`` for a resource.
     """
-    for limit in as_limits(given.get("limit")):
-        if limit.scope == "key":
-            condition = "in process_keyed_async, which calls for one row of a key at a time"
-            raise needs_other("limit.scope", "key", condition, "Leave this limit out.")
-        if limit.key is not None:
-            advice = "Leave key out, or use pb.async_io before or after it."
-            raise needs_other("limit.key", limit.key, "in process_keyed_async", advice)
-    of_form = {"name": name, "ordered": False, "explode": True}
-    options = AsyncOptions.of(name, {**given, **of_form})
+    of_form = {"name": name, "inputs": None, "ordered": False, "explode": True}
+    options = AsyncOptions.of(name, {**given, **of_form}, check_limit=_check_limit)
     check_estimators(options)
     check_retry_on(options.retry, on_jvm=False)
     return KeyedCalls(options, returns)
+
+
+def _check_limit(limit: Limit) -> None:
+    if limit.scope == "key":
+        condition = "in process_keyed_async, which calls for one row of a key at a time"
+        raise needs_other("limit.scope", "key", condition, "Leave this limit out.")
+    if limit.key is not None:
+        advice = "Leave key out, or use pb.async_io before or after it."
+        raise needs_other("limit.key", limit.key, "in process_keyed_async", advice)
 
 
 @dataclass(frozen=True)

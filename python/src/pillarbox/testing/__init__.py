@@ -11,14 +11,13 @@ The function runs on the runtime of the workers, so that state, TTL and timers b
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
-from .._async.keywords import KeyedCallKeywords
 from .._base.checks import check_count, check_name
 from .._base.keywords import takes
 from .._base.unknown_options import answers_unknown
@@ -29,7 +28,9 @@ from .._keyed.function import (
     KeyedProcessFunction,
 )
 from .._keyed.methods import check_kind
+from .._keyed.options import RowKeywords
 from .._keyed.surface import Timer
+from .._keyed_async.options import AsyncRowKeywords
 from .._metered.calls import CURRENT, Call, CallSite, RunningCall
 from ..options import as_units
 from .async_harness import AsyncHarness
@@ -37,8 +38,6 @@ from .service import FakeService
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-    from .._keyed.output import OnLate
 
 __all__ = ["AsyncHarness", "AsyncKeyedHarness", "FakeService", "KeyedHarness", "Timer", "call"]
 
@@ -49,7 +48,7 @@ _OTHERS: dict[type, str] = {
 }
 
 
-@answers_unknown
+@takes(RowKeywords)
 class KeyedHarness(_Harness):
     """One function over all its keys, with clocks that are moved by hand.
 
@@ -67,8 +66,8 @@ class KeyedHarness(_Harness):
     timestamp: the column with a row's event time: a timestamp, or (for short tests) a bigint of
         epoch ms. Rows at or before the watermark are late and counted in ``late_rows``. It stands
         for ``timestamp=`` and for the watermark's column on Spark.
-    order_by, time_sorted, side_outputs, on_late: as in :func:`process_keyed`.
     processing_time: the start of that clock, in epoch ms or as a datetime.
+    {keywords}
 
     Raises :class:`InvalidFunction`, :class:`InvalidOption`, :class:`InvalidSchema`, or
     :class:`StateError` for a declaration in ``open``; rows that do not fit raise
@@ -82,21 +81,14 @@ class KeyedHarness(_Harness):
         by: str | Sequence[str],
         schema: str | StructType | type[Any],
         returns: str | StructType | type[Any],
-        timestamp: str | None = None,
-        order_by: str | Sequence[str] | None = None,
-        time_sorted: bool = False,
-        side_outputs: Mapping[str, str | StructType | type[Any]] | None = None,
-        on_late: OnLate = "drop",
         processing_time: int | datetime = 0,
+        **keywords: Unpack[RowKeywords],
     ) -> None:
         check_kind(function, KeyedProcessFunction, others=_OTHERS)
-        super().__init__(
-            *(function, by, schema, returns, timestamp),
-            *(order_by, time_sorted, side_outputs, on_late, processing_time),
-        )
+        super().__init__(function, by, schema, returns, processing_time, keywords)
 
 
-@takes(KeyedCallKeywords)
+@takes(AsyncRowKeywords)
 class AsyncKeyedHarness(_Harness):
     """A :class:`KeyedHarness` for an asynchronous function.
 
@@ -106,8 +98,9 @@ class AsyncKeyedHarness(_Harness):
     Parameters
     ----------
     function: an object of an :class:`AsyncKeyedProcessFunction`; it is opened at once.
-    by, schema, returns, timestamp, order_by, time_sorted, side_outputs, on_late, processing_time:
-        as in :class:`KeyedHarness`.
+    by, schema, returns, processing_time, order_by, time_sorted, side_outputs, on_late: as in
+        :class:`KeyedHarness`.
+    timestamp: as in :class:`KeyedHarness`.
     capacity, usage, timeout, retry, on_error, call_column, resource: as in
         :func:`process_keyed_async`.
     limit: as in :func:`process_keyed_async`; all scopes are that of one harness. No ``adaptive``
@@ -124,20 +117,11 @@ class AsyncKeyedHarness(_Harness):
         by: str | Sequence[str],
         schema: str | StructType | type[Any],
         returns: str | StructType | type[Any],
-        timestamp: str | None = None,
-        order_by: str | Sequence[str] | None = None,
-        time_sorted: bool = False,
-        side_outputs: Mapping[str, str | StructType | type[Any]] | None = None,
-        on_late: OnLate = "drop",
         processing_time: int | datetime = 0,
-        **keywords: Unpack[KeyedCallKeywords],
+        **keywords: Unpack[AsyncRowKeywords],
     ) -> None:
         check_kind(function, AsyncKeyedProcessFunction, others=_OTHERS)
-        super().__init__(
-            *(function, by, schema, returns, timestamp),
-            *(order_by, time_sorted, side_outputs, on_late, processing_time),
-            keywords,
-        )
+        super().__init__(function, by, schema, returns, processing_time, keywords, makes_calls=True)
 
 
 @answers_unknown

@@ -13,11 +13,14 @@ import io.pillarbox.metered.limit._
 import io.pillarbox.tags.Nightly
 import org.scalatest.funsuite.AnyFunSuite
 
-/** All that a call may wait for, together: each ends, whatever it waits for, and nothing stays taken. */
+/**
+ * All that a call may wait for, together: each ends, whatever it waits for, nothing stays taken, and a call that
+ * waits holds nothing: permits and charges are those of calls under way.
+ */
 class AdmissionModelSuite extends AnyFunSuite {
   import AdmissionModelSuite._
 
-  test("a call that waits in the budget's line leaves its place to one that is charged and has its permit") {
+  test("a call that waits for its limit has no part of the budget, which others have meanwhile") {
     val world = new World(new Random(1), BudgetTerms(Seq("calls" -> 2.0)))
     val task = world.add(
       _.copy(capacity = 1, valueGates = Some(world.gates(_ => Seq(world.rate(1.0)))))
@@ -25,7 +28,7 @@ class AdmissionModelSuite extends AnyFunSuite {
     world.answers = () => true
     world.run(task -> Seq("a1", "a2", "b3"))
     val called = task.h.calls.map(_.input)
-    assert(called == Seq("a1", "a2") && task.h.emitted.last.startsWith("b3=>failed BudgetExceeded"))
+    assert(called == Seq("a1", "b3") && task.h.emitted(1).startsWith("a2=>failed BudgetExceeded"))
   }
 
   for (seed <- 1 to 200) test(s"random calls under budgets and limits all end, seed $seed", byDay(seed): _*) {
@@ -36,7 +39,10 @@ class AdmissionModelSuite extends AnyFunSuite {
     val world = new World(random, BudgetTerms(Seq("calls" -> most), failedRows = failed))
     val common = world.atOnce(1 + random.nextInt(4))
     val rate = world.rate(1.0 + random.nextInt(20))
-    val tasks = Seq.fill(1 + random.nextInt(3))(world.add(randomOptions(world, common, rate)))
+    val tasks = Seq.fill(1 + random.nextInt(3)) {
+      val ofAll = Seq(common, rate).filter(_ => random.nextBoolean())
+      world.add(randomOptions(world, ofAll), ofAll: _*)
+    }
     world.run(tasks.map { task =>
       task -> (1 to rows).map(n => s"${"aaabc".charAt(random.nextInt(5))}${random.nextInt(3)}/$n")
     }: _*)
@@ -45,16 +51,16 @@ class AdmissionModelSuite extends AnyFunSuite {
 
   private def byDay(seed: Int) = Seq(Nightly).filter(_ => seed > 30)
 
-  private def randomOptions(world: World, common: CallGate, rate: CallGate)(of: Options): Options = {
+  private def randomOptions(world: World, ofAll: Seq[CallGate])(of: Options): Options = {
     val random = world.random
     val isKeyed = random.nextInt(3) > 0
-    val ofAll = Seq(common, rate).filter(_ => random.nextBoolean())
     val perSecond = 1.0 + random.nextInt(5)
     val withTickets = !isKeyed && random.nextInt(3) == 0
     of.copy(
       ordered = random.nextBoolean(),
       capacity = 1 + random.nextInt(4),
-      gate = if (isKeyed) CallGate.Unlimited else CallGate.all(ofAll: _*),
+      // Their permits may go back unused.
+      gate = if (isKeyed) CallGate.Unlimited else CallGate.ofUnits(ofAll.map(_ -> CallGate.Calls), _ => true),
       valueGates = Option.when(isKeyed)(
         world.gates(_ => Seq(world.atOnce(1 + random.nextInt(2)), world.rate(perSecond)), ofAll: _*)
       ),
@@ -86,8 +92,22 @@ private object AdmissionModelSuite {
     override def flush(): Unit = ()
   }
 
-  private final class Task(val h: AsyncHarness, val part: BudgetPart) {
+  private final class Task(val h: AsyncHarness, val process: Int, val part: BudgetPart, chosen: Options) {
     val put = mutable.Queue.empty[String]
+
+    /** Attempts and polls whose ends the operator has not taken. */
+    val begun = mutable.LinkedHashSet.empty[CallAttempt[String, String]]
+
+    /** Those without an end, of which a list is one. */
+    def open: Int = begun.toSeq
+      .filterNot(_.isDone)
+      .distinctBy(attempt => Option[AnyRef](attempt.group).getOrElse(attempt))
+      .size
+
+    val isByValue: Boolean = chosen.valueGates.isDefined
+
+    /** True if a charge is that of one call under way, and no list gathers with its charges. */
+    val isPlain: Boolean = chosen.batching.isEmpty && chosen.ticketing.isEmpty
   }
 
   /** Tasks of two processes that share a budget, and a service, in virtual time. */
@@ -98,14 +118,23 @@ private object AdmissionModelSuite {
     /** True for a call that gets an answer. */
     var answers: () => Boolean = () => random.nextInt(4) > 0
     private val ledger = new BudgetLedger(terms)
-    private val parts = Seq("one", "other").map(process => new BudgetPart(terms, clock, send(process)(_, _)))
+    private val parts = Seq(0, 1).map(process => new BudgetPart(terms, clock, send(process)(_, _)))
     private val slots = mutable.Buffer.empty[ConcurrencyGate]
+    private val tasks = mutable.Buffer.empty[Task]
 
-    private def send(process: String)(report: BudgetReport, answer: BudgetGrant => Unit): Unit =
+    /** The number of calls under way that each gate has permitted. */
+    private val permitted = mutable.Map.empty[CallGate, Seq[() => Int]].withDefaultValue(Nil)
+    private var isStepping = false
+
+    private def send(process: Int)(report: BudgetReport, answer: BudgetGrant => Unit): Unit = {
+      val sharing = tasks.filter(_.process == process)
+      if (!isStepping && sharing.forall(_.isPlain))
+        assert(report.underWay <= sharing.map(_.begun.size).sum, "a call that waits is charged")
       clock.in(random.nextInt(5).toLong) {
-        val grant = Option(ledger.report("query", process, report, clock.nanoTime))
+        val grant = Option(ledger.report("query", process.toString, report, clock.nanoTime))
         clock.in(random.nextInt(5).toLong)(grant.foreach(answer))
       }
+    }
 
     def atOnce(most: Int): ConcurrencyGate = {
       slots += new ConcurrencyGate(most, clock)
@@ -126,16 +155,27 @@ private object AdmissionModelSuite {
       }
     }
 
-    def add(change: Options => Options): Task = {
-      val part = parts(random.nextInt(parts.size))
+    /** @param common the limits of all calls of the task */
+    def add(change: Options => Options, common: CallGate*): Task = {
+      val process = random.nextInt(parts.size)
+      val part = parts(process)
       val chosen = change(options().copy(budget = Some(part), onFailure = FailureAsRow))
-      val task = new Task(new AsyncHarness(chosen), part)
+      val task = new Task(new AsyncHarness(chosen), process, part, chosen)
+      tasks += task
+      common.foreach(gate => permitted(gate) :+= (() => task.open))
       task.h.onInvoke = call => {
         begun += 1
-        assert(task.h.calls.count(!_.future.isDone) <= chosen.capacity)
+        task.begun += call.future.asInstanceOf[CallAttempt[String, String]]
+        val open = task.h.calls.filterNot(_.future.isDone).map(_.input)
+        assert(open.size <= chosen.capacity)
+        chosen.keyed.foreach(keyed => assert(open.map(keyed.keyOf).distinct.size == open.size))
         clock.in(1L + random.nextInt(60))(end(task, call.future, chosen.ticketing.isDefined))
       }
-      task.h.onCollect = poll => poll.futures.foreach(future => clock.in(5)(end(task, future, true)))
+      task.h.onCollect = poll =>
+        poll.futures.foreach { future =>
+          task.begun += future.asInstanceOf[CallAttempt[String, String]]
+          clock.in(5)(end(task, future, true))
+        }
       task
     }
 
@@ -154,7 +194,10 @@ private object AdmissionModelSuite {
     def run(tasks: (Task, Seq[String])*): Unit = {
       tasks.foreach { case (task, rows) => task.put ++= rows }
       while (!tasks.forall { case (task, _) => task.put.isEmpty && task.h.operator.isDrained }) {
+        isStepping = true
         tasks.foreach { case (task, _) => step(task) }
+        checkNothingIsHeld()
+        isStepping = false
         clock.run(clock.nowMs + 5)
         assert(clock.nowMs < LongestMs, "some call never ends")
       }
@@ -166,6 +209,23 @@ private object AdmissionModelSuite {
       clock.run(clock.nowMs + 5000)
       assert(slots.forall(_.inUse == 0))
       if (terms.failedRows.isEmpty) assert(ledger.charged("query").amounts == Seq(begun.toDouble))
+    }
+
+    /** Lets all mail run, after which no permit is on its way to a call. */
+    private def checkNothingIsHeld(): Unit = {
+      (1 to 3).foreach(_ => tasks.foreach(_.h.runMail()))
+      tasks.foreach(task => task.begun.filterInPlace(!_.isDone))
+      permitted.foreach {
+        case (gate: ConcurrencyGate, users) =>
+          assert(gate.inUse == users.map(_.apply()).sum, "a call that waits has a permit")
+        case _ => ()
+      }
+      val ofValues = slots.filterNot(permitted.contains)
+      val open = tasks.filter(_.isByValue).map(_.open).sum
+      assert(
+        ofValues.isEmpty || ofValues.map(_.inUse).sum == open,
+        "a call that waits has its value's permit"
+      )
     }
 
     private def step(task: Task): Unit = {

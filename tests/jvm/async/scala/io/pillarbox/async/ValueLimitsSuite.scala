@@ -11,6 +11,7 @@ import io.pillarbox.metered.journal.CallKey
 import io.pillarbox.metered.lease.{LeaseTerms, LeasedGate}
 import io.pillarbox.metered.limit._
 import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.tagobjects.Slow
 
 /** Limits that each value of a key has by itself: here the first letter. */
 class ValueLimitsSuite extends AnyFunSuite {
@@ -163,7 +164,7 @@ class ValueLimitsSuite extends AnyFunSuite {
     assert(gates.opened == 5 && gates.held.keySet == Set("a"))
   }
 
-  test("100,000 values one after another leave nothing behind") {
+  test("100,000 values one after another leave nothing behind", Slow) {
     val gates = atOnce(1)
     val h = new AsyncHarness(limited(gates))
     h.onInvoke = call => call.future.completeOne("x")

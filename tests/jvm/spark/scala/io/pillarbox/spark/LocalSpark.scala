@@ -1,7 +1,7 @@
 package io.pillarbox.spark
 
 import io.pillarbox.files.LocalFilesInProcess
-import io.pillarbox.spark.checkpoint.{CountingFileSystem, FlakyFileSystem}
+import io.pillarbox.spark.checkpoint.OddFileSystem
 import org.apache.spark.sql.SparkSession
 
 /** One local session with two task slots, where a task is tried twice, for all suites of this JVM. */
@@ -13,6 +13,7 @@ private object LocalSpark {
   lazy val session: SparkSession = {
     val started = start()
     LocalFilesInProcess.install(started.sparkContext.hadoopConfiguration)
+    Seq("flaky", "counting").foreach(OddFileSystem.install(_, started.sparkContext.hadoopConfiguration))
     started
   }
 
@@ -25,9 +26,6 @@ private object LocalSpark {
     .config("spark.pillarbox.state.maintenanceInterval", "1d")
     .config("spark.sql.shuffle.partitions", "2")
     .config("spark.sql.session.timeZone", "UTC")
-    .config("spark.hadoop.fs.flaky.impl", classOf[FlakyFileSystem].getName)
-    .config("spark.hadoop.fs.flaky.impl.disable.cache", "true")
-    .config("spark.hadoop.fs.counting.impl", classOf[CountingFileSystem].getName)
     .config("spark.sql.warehouse.dir", "target/warehouse")
     .getOrCreate()
 }

@@ -30,9 +30,17 @@ object SpecBuilder {
     change(spec)
     val isColumn = Option(spec.get("on_error")).exists(_.asText == "column")
     if (isColumn && !spec.has("error_column")) spec.put("error_column", "error")
-    val held = if (spec.get("ordered").asBoolean) Integer.valueOf(10 * spec.get("capacity").asInt) else null
-    if (!spec.has("most_held")) spec.put("most_held", held)
-    mapper.writeValueAsString(completed("async", spec))
+    if (!spec.has("max_waiting"))
+      spec.put("max_waiting", if (spec.get("ordered").asBoolean) 10 * spec.get("capacity").asInt else 0)
+    mapper.writeValueAsString(completed("async", withFigures(spec)))
+  }
+
+  /** Puts the fields that are figures where the Python API has them. */
+  private def withFigures(spec: ObjectNode): ObjectNode = {
+    val names = golden.get("figures").fieldNames.asScala.filter(spec.has).toSeq
+    val figures = mapper.createObjectNode
+    names.foreach(name => figures.set[JsonNode](name, spec.remove(name)): Unit)
+    spec.set[ObjectNode]("figures", figures)
   }
 
   /** The spec of a keyed operator, of which some fields are given. */

@@ -7,7 +7,7 @@ import io.pillarbox.api.{ScalaSerializers, StateTtl}
 import io.pillarbox.queue.MemoryOrderedByteStore
 import io.pillarbox.state.rocksdb.store.RocksDBConfig
 import io.pillarbox.state.rocksdb.{RocksDBFixture, RocksDBKeyedStateBackend}
-import io.pillarbox.state.{KeyGroupRange, KeyedStateBackend, StateClock, TestState}
+import io.pillarbox.state.{KeyedStateBackend, StateClock, TestState}
 import io.pillarbox.testing.FewAndMany
 import io.pillarbox.timer.TimerQueues
 import org.apache.flink.api.common.state.{StateTtlConfig => FlinkTtl}
@@ -81,7 +81,7 @@ class FlinkDifferentialSuite
   )
 
   private def configs(update: Update, visibility: Visibility): (StateTtl, FlinkTtl) = (
-    TestState.ttl(10, update, visibility, cleanup = Cleanup.NONE),
+    TestState.ttl(10, update, visibility),
     FlinkTtl
       .newBuilder(Duration.ofMillis(10))
       .setUpdateType(flinkUpdates(update))
@@ -118,8 +118,6 @@ class FlinkDifferentialSuite
 
   private def onRocksDB(clock: StateClock): KeyedStateBackend[Long] = new RocksDBKeyedStateBackend(
     ScalaSerializers.long,
-    OurSide.Groups,
-    KeyGroupRange(0, OurSide.Groups - 1),
     clock,
     RocksDBConfig(newDirectory(), memoryLimit = 32L << 20, cacheBytes = 16 << 10)
   )

@@ -18,7 +18,7 @@ import io.pillarbox.queue.MemoryOrderedByteStore
 import io.pillarbox.state.heap.HeapKeyedStateBackend
 import io.pillarbox.state.rocksdb.store.RocksDBConfig
 import io.pillarbox.state.rocksdb.{RocksDBFixture, RocksDBKeyedStateBackend}
-import io.pillarbox.state.{KeyGroupRange, KeyedStateBackend, Namespace}
+import io.pillarbox.state.{KeyedStateBackend, Namespace}
 import io.pillarbox.timer._
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -31,7 +31,7 @@ class GoldenOrderSuite extends AnyFunSuite with RocksDBFixture {
   private val backends = Seq[(String, EventClock => KeyedStateBackend[String], () => TimerQueues)](
     (
       "heap",
-      clock => new HeapKeyedStateBackend(Serializers.ofString, Groups, Range, clock),
+      clock => new HeapKeyedStateBackend(Serializers.ofString, clock),
       () => TimerQueues.Heap
     ),
     (
@@ -39,8 +39,6 @@ class GoldenOrderSuite extends AnyFunSuite with RocksDBFixture {
       clock =>
         new RocksDBKeyedStateBackend(
           Serializers.ofString,
-          Groups,
-          Range,
           clock,
           RocksDBConfig(newDirectory(), memoryLimit = 32L << 20, cacheBytes = 16 << 10)
         ),
@@ -119,8 +117,6 @@ class GoldenOrderSuite extends AnyFunSuite with RocksDBFixture {
 }
 
 private object GoldenOrderSuite {
-  final val Groups = 16
-  val Range: KeyGroupRange = KeyGroupRange(0, Groups - 1)
   type Row = (String, String)
 
   /** A row as it waits: its key, its time in microseconds, its place in the program, what it does. */

@@ -49,7 +49,7 @@ class KeyedProcessOperatorSuite extends AnyFunSuite {
   }
 
   private def backend(environment: OperatorEnvironment) =
-    new HeapKeyedStateBackend(Serializers.ofString, 4, KeyGroupRange(0, 3), environment.clock)
+    new HeapKeyedStateBackend(Serializers.ofString, environment.clock)
 
   private def newHarness(function: Counting = new Counting) =
     OneInputOperatorTestHarness[Event, String](environment =>
@@ -65,7 +65,7 @@ class KeyedProcessOperatorSuite extends AnyFunSuite {
 
   test("a timer that an earlier function has left fails a function that has no timers") {
     val clock = new EventClock
-    val keys = new HeapKeyedStateBackend(Serializers.ofString, 4, KeyGroupRange(0, 3), clock)
+    val keys = new HeapKeyedStateBackend(Serializers.ofString, clock)
     val timers = new InternalTimerServiceImpl[String](keys, TimerQueues.Heap, false)
     keys.setCurrentKey("a")
     timers.register(TimeDomain.EVENT_TIME, Namespace.Void, 5L)
@@ -126,7 +126,7 @@ class KeyedProcessOperatorSuite extends AnyFunSuite {
 
   test("a listener of expired values is told the key as the function sees it") {
     val clock = new ManualClock
-    val backend = new HeapKeyedStateBackend(Serializers.ofString, 4, KeyGroupRange(0, 3), clock)
+    val backend = new HeapKeyedStateBackend(Serializers.ofString, clock)
     val told = scala.collection.mutable.ArrayBuffer.empty[(Any, Any)]
     val descriptor = TestState
       .value("v", Serializers.ofString, Some(StateTtl.ofMillis(10)))

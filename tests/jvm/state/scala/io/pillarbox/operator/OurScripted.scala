@@ -70,7 +70,7 @@ object OurScripted {
 /**
  * Runs scripts on our operator.
  *
- * @param newBackend for 16 key groups; closed by the operator
+ * @param newBackend its backends are closed by the operator
  */
 final class OurSide(
     ttl: Option[StateTtl],
@@ -118,10 +118,8 @@ final class OurSide(
 }
 
 object OurSide {
-  final val Groups = 16
-
   def onHeap(clock: StateClock): KeyedStateBackend[Long] =
-    new HeapKeyedStateBackend(ScalaSerializers.long, Groups, KeyGroupRange(0, Groups - 1), clock)
+    new HeapKeyedStateBackend(ScalaSerializers.long, clock, sweeps = false)
 }
 
 /** An operator that a script is run on. */

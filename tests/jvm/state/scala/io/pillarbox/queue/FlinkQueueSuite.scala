@@ -6,7 +6,6 @@ import java.util.{Collection => JCollection, IdentityHashMap, Set => JSet}
 import scala.jdk.CollectionConverters._
 
 import io.pillarbox.api.{InputView, OutputView}
-import io.pillarbox.state.KeyGroupRange
 import io.pillarbox.testing.JUnitSuite
 import org.apache.flink.runtime.state.InternalPriorityQueueTestBase
 import org.apache.flink.runtime.state.InternalPriorityQueueTestBase.{TestElement => FlinkElement}
@@ -118,7 +117,7 @@ class CachingUnderFlinkTest extends UnderFlinkTest {
     new KeyGroupPartitionedPriorityQueue[Wrapped](
       range,
       groupOf,
-      group => new RocksDBCachingPriorityQueueSet(group, 1, serializer, store, 32)
+      group => new RocksDBCachingPriorityQueueSet(group, serializer, store, 32)
     )
   }
 }

@@ -84,7 +84,7 @@ class KeyGroupPartitionedHeapSuite extends KeyGroupedPriorityQueueContract {
     TestElement.GroupOf,
     group =>
       new HeapPriorityQueueSet[TestElement](
-        io.pillarbox.state.KeyGroupRange(group, group),
+        KeyGroupRange(group, group),
         TestElement.GroupOf
       )
   )

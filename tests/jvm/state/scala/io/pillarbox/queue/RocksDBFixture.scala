@@ -18,9 +18,9 @@ final class RocksDBFixture extends AutoCloseable {
     new RocksDBOrderedByteStore(open, timers, limitBytes)
 
   /** Over a new column family. */
-  def newStoreOfItsOwn(limitBytes: Int = 256, keyGroupWidth: Int = 1): RocksDBOrderedByteStore = {
+  def newStoreOfItsOwn(limitBytes: Int = 256): RocksDBOrderedByteStore = {
     families += 1
-    new RocksDBOrderedByteStore(open, open.columnFamily(s"own-$families"), limitBytes, keyGroupWidth)
+    new RocksDBOrderedByteStore(open, open.columnFamily(s"own-$families"), limitBytes)
   }
 
   def db: RocksDBStore = open

@@ -26,22 +26,20 @@ class RocksDBOrderedByteStoreSuite
     finally cursor.close()
   }
 
-  for (width <- Seq(1, 2))
-    random(s"every scan sees what a sorted set in memory has, with key groups of $width bytes", 15, 100) {
-      count =>
-        forAll(Gen.listOf(step), minSuccessful(count)) { steps =>
-          val store = database.newStoreOfItsOwn(limitBytes = 600, keyGroupWidth = width)
-          val model = new MemoryOrderedByteStore
-          steps.foreach {
-            case Put(key) => Seq(store, model).foreach(_.put(key))
-            case Delete(key) => Seq(store, model).foreach(_.delete(key))
-            case DeleteRange(from, until) => Seq(store, model).foreach(_.deleteRange(from, until))
-            case Scan(from, until) => assert(contentOf(store, from, until) == contentOf(model, from, until))
-          }
-          store.flush()
-          assert(contentOf(store, First, Last) == contentOf(model, First, Last))
-        }
+  random("every scan sees what a sorted set in memory has", 15, 100) { count =>
+    forAll(Gen.listOf(step), minSuccessful(count)) { steps =>
+      val store = database.newStoreOfItsOwn(limitBytes = 600)
+      val model = new MemoryOrderedByteStore
+      steps.foreach {
+        case Put(key) => Seq(store, model).foreach(_.put(key))
+        case Delete(key) => Seq(store, model).foreach(_.delete(key))
+        case DeleteRange(from, until) => Seq(store, model).foreach(_.deleteRange(from, until))
+        case Scan(from, until) => assert(contentOf(store, from, until) == contentOf(model, from, until))
+      }
+      store.flush()
+      assert(contentOf(store, First, Last) == contentOf(model, First, Last))
     }
+  }
 
   test("a scan shows nothing of others, also while a sweep comes to its end") {
     val family = database.db.columnFamily("swept")

@@ -22,7 +22,7 @@ private object RocksDBQueues {
       TestElement.Groups,
       TestElement.GroupOf,
       group =>
-        new RocksDBCachingPriorityQueueSet(group, 1, TestElement.Serializer, store, cache, rangeDeleteAfter),
+        new RocksDBCachingPriorityQueueSet(group, TestElement.Serializer, store, cache, rangeDeleteAfter),
       nanoTime
     )
 }
@@ -33,7 +33,7 @@ class MemoryStoreQueueSuite extends KeyGroupedPriorityQueueContract {
 
 class SingleGroupStoreQueueSuite extends PriorityQueueSetContract {
   override protected def newQueue() =
-    new RocksDBCachingPriorityQueueSet(3, 2, TestElement.Serializer, new MemoryOrderedByteStore, 1)
+    new RocksDBCachingPriorityQueueSet(3, TestElement.Serializer, new MemoryOrderedByteStore, 1)
 }
 
 class RocksDBQueueSuite extends KeyGroupedPriorityQueueContract with BeforeAndAfterAll {
@@ -88,7 +88,7 @@ class RocksDBQueueSuite extends KeyGroupedPriorityQueueContract with BeforeAndAf
     def written = database.db.property("rocksdb.num-entries-active-mem-table")
     val store = database.newStore(limitBytes = 1 << 20)
     val Seq(one, other) =
-      Seq(3, 4).map(new RocksDBCachingPriorityQueueSet(_, 1, TestElement.Serializer, store, 4))
+      Seq(3, 4).map(new RocksDBCachingPriorityQueueSet(_, TestElement.Serializer, store, 4))
     for (time <- 0L until 100L; queue <- Seq(one, other)) queue.add(TestElement(1, time))
     assert(written == 0)
     assert(Seq.fill(4)(one.poll().priority) == (0L until 4L) && written == 0)
@@ -128,7 +128,7 @@ class RocksDBCachingPriorityQueueSetSuite extends AnyFunSuite {
   private val store = new MemoryOrderedByteStore
 
   private def queueOf(capacity: Int) =
-    new RocksDBCachingPriorityQueueSet(3, 1, TestElement.Serializer, store, capacity)
+    new RocksDBCachingPriorityQueueSet(3, TestElement.Serializer, store, capacity)
 
   private def at(time: Long) = TestElement(1, time)
 
@@ -156,11 +156,11 @@ class RocksDBCachingPriorityQueueSetSuite extends AnyFunSuite {
       override def deleteRange(from: Array[Byte], until: Array[Byte]): Unit = store.deleteRange(from, until)
       override def flush(): Unit = store.flush()
       override def scan(from: Array[Byte], until: Array[Byte]): OrderedByteCursor = {
-        bounds += ((from.head.toInt, until.head.toInt))
+        bounds += ((from(1).toInt, until(1).toInt))
         store.scan(from, until)
       }
     }
-    val queue = new RocksDBCachingPriorityQueueSet(3, 1, TestElement.Serializer, watched, 2)
+    val queue = new RocksDBCachingPriorityQueueSet(3, TestElement.Serializer, watched, 2)
     (0L until 10L).foreach(time => queue.add(at(time)))
     while (queue.poll() != null) {}
     assert(queue.size == 0 && queue.isEmpty)
@@ -180,18 +180,18 @@ class RocksDBCachingPriorityQueueSetSuite extends AnyFunSuite {
         inner.scan(from, until)
       }
     }
-    val queue = new RocksDBCachingPriorityQueueSet(3, 1, TestElement.Serializer, watched, 4)
+    val queue = new RocksDBCachingPriorityQueueSet(3, TestElement.Serializer, watched, 4)
     (0L until 100L).foreach(time => queue.add(at(time)))
     (0L until 50L).foreach(_ => queue.poll())
     val out = new io.pillarbox.api.OutputView(32)
-    OrderPreserving.writeKeyGroup(3, 1, out)
+    out.writeShort(3)
     TestElement.Serializer.serialize(at(44), out)
     assert(java.util.Arrays.compareUnsigned(froms.last, out.toByteArray) > 0)
   }
 
   test("elements that come and go within the cache never reach the store") {
     val own = new MemoryOrderedByteStore
-    val queue = new RocksDBCachingPriorityQueueSet(3, 1, TestElement.Serializer, own, 8)
+    val queue = new RocksDBCachingPriorityQueueSet(3, TestElement.Serializer, own, 8)
     for (time <- 1L to 1000L) {
       queue.add(at(time))
       queue.add(at(time + 5))
@@ -245,7 +245,7 @@ class RocksDBCachingPriorityQueueSetSuite extends AnyFunSuite {
 
   test("adding and removing beyond a filled cache reads nothing") {
     val own = new MemoryOrderedByteStore
-    val queue = new RocksDBCachingPriorityQueueSet(3, 1, TestElement.Serializer, own, 8)
+    val queue = new RocksDBCachingPriorityQueueSet(3, TestElement.Serializer, own, 8)
     (0L until 100L).foreach(time => queue.add(at(time)))
     val before = own.scans
     (1000L until 2000L).foreach(time => assert(!queue.add(at(time))))
@@ -257,10 +257,10 @@ class RocksDBCachingPriorityQueueSetSuite extends AnyFunSuite {
   test("many polled elements are deleted as one range, few one by one, and nothing alive with them") {
     for ((count, deletes) <- Seq(10 -> 10, 200 -> 1)) {
       val own = new MemoryOrderedByteStore
-      val filler = new RocksDBCachingPriorityQueueSet(3, 1, TestElement.Serializer, own, 4)
+      val filler = new RocksDBCachingPriorityQueueSet(3, TestElement.Serializer, own, 4)
       (0L until 300L).foreach(time => filler.add(at(time)))
       filler.flush()
-      val queue = new RocksDBCachingPriorityQueueSet(3, 1, TestElement.Serializer, own, 4)
+      val queue = new RocksDBCachingPriorityQueueSet(3, TestElement.Serializer, own, 4)
       val before = own.deletes
       (0 until count).foreach(_ => queue.poll())
       queue.add(at(5))
@@ -272,25 +272,25 @@ class RocksDBCachingPriorityQueueSetSuite extends AnyFunSuite {
 
   test("an element added again below what was polled survives its delete, evicted or not") {
     val own = new MemoryOrderedByteStore
-    val filler = new RocksDBCachingPriorityQueueSet(3, 1, TestElement.Serializer, own, 4)
+    val filler = new RocksDBCachingPriorityQueueSet(3, TestElement.Serializer, own, 4)
     (0L until 100L).foreach(time => filler.add(at(time)))
     filler.flush()
-    val queue = new RocksDBCachingPriorityQueueSet(3, 1, TestElement.Serializer, own, 2)
+    val queue = new RocksDBCachingPriorityQueueSet(3, TestElement.Serializer, own, 2)
     (0L until 60L).foreach(_ => queue.poll())
     (0L until 60L by 5).foreach(time => queue.add(at(time)))
     val expected = (0L until 60L by 5) ++ (60L until 100L)
     assert(times(queue.iterator) == expected)
     queue.flush()
-    val reopened = new RocksDBCachingPriorityQueueSet(3, 1, TestElement.Serializer, own, 2)
+    val reopened = new RocksDBCachingPriorityQueueSet(3, TestElement.Serializer, own, 2)
     assert(times(reopened.iterator) == expected)
   }
 
   test("a read that fails leaves the queue as it was") {
     val own = new MemoryOrderedByteStore
-    val writer = new RocksDBCachingPriorityQueueSet(3, 1, TestElement.Serializer, own, 2)
+    val writer = new RocksDBCachingPriorityQueueSet(3, TestElement.Serializer, own, 2)
     (0L until 9L).foreach(time => writer.add(at(time)))
     writer.flush()
-    val queue = new RocksDBCachingPriorityQueueSet(3, 1, TestElement.Serializer, own, 4)
+    val queue = new RocksDBCachingPriorityQueueSet(3, TestElement.Serializer, own, 4)
     own.failScans = true
     assertThrows[StateBackendException](queue.peek())
     own.failScans = false
@@ -306,11 +306,10 @@ class RocksDBCachingPriorityQueueSetSuite extends AnyFunSuite {
     assert(polled == added && !(polled eq added))
   }
 
-  test("key groups beyond 128 take two bytes, and keep apart") {
-    assert(OrderPreserving.keyGroupWidth(128) == 1 && OrderPreserving.keyGroupWidth(129) == 2)
+  test("up to 32,768 key groups keep apart") {
     val own = new MemoryOrderedByteStore
     val queues = Seq(0, 127, 128, 255, 256, 32767)
-      .map(new RocksDBCachingPriorityQueueSet(_, 2, TestElement.Serializer, own, 2))
+      .map(new RocksDBCachingPriorityQueueSet(_, TestElement.Serializer, own, 2))
     for (time <- 0L until 10L; queue <- queues) queue.add(at(time))
     queues.foreach(queue => assert(Seq.fill(10)(queue.poll().priority) == (0L until 10L)))
   }

@@ -3,7 +3,6 @@ package io.pillarbox.queue
 import java.util.function.ToIntFunction
 
 import io.pillarbox.api.{InputView, OutputView}
-import io.pillarbox.state.{KeyGroupRange, KeyGroups}
 
 /** Equal by key and priority, as timers are. */
 final class TestElement(val key: Long, override val priority: Long) extends Prioritized {
@@ -26,7 +25,7 @@ object TestElement {
 
   val GroupOf: ToIntFunction[TestElement] = element => groupOfKey(element.key)
 
-  def groupOfKey(key: Long): Int = KeyGroups.keyGroupOf(java.lang.Long.hashCode(key), MaxKeyGroups)
+  def groupOfKey(key: Long): Int = Math.floorMod(key * 0x9e3779b97f4a7c15L >> 32, MaxKeyGroups.toLong).toInt
 
   /** Keys of the partition that owns `Groups`, so that any element of them may be added. */
   val LocalKeys: IndexedSeq[Long] = (0L until 200L).filter(key => Groups.contains(groupOfKey(key)))

@@ -8,6 +8,7 @@ import io.pillarbox.state.EventTimeTtlModelSuite._
 import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state.heap.HeapFixture
 import io.pillarbox.state.rocksdb.RocksDBFixture
+import io.pillarbox.testing.FewAndMany
 import org.scalacheck.Gen
 import org.scalactic.anyvals.PosInt
 import org.scalatest.funsuite.AnyFunSuite
@@ -16,21 +17,25 @@ import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 /**
  * Event-time TTL, which Flink has not, against a plain model, over random records, watermarks and restarts.
  */
-abstract class EventTimeTtlModelSuite extends AnyFunSuite with StateFixture with ScalaCheckPropertyChecks {
-  protected def scripts: PosInt
+abstract class EventTimeTtlModelSuite(few: PosInt, many: PosInt)
+    extends AnyFunSuite
+    with StateFixture
+    with ScalaCheckPropertyChecks
+    with FewAndMany {
 
   for {
     update <- Seq[Update](Update.ON_CREATE_AND_WRITE, Update.ON_READ_AND_WRITE)
-    cleanup <- Seq(TestState.cleanup(), Cleanup.NONE)
+    sweeps <- Seq(true, false)
   }
-    test(s"$update, $cleanup: what is seen is what the model holds") {
-      val ttl = TestState.ttl(Ttl, update, timeDomain = TimeDomain.EVENT_TIME, cleanup = cleanup)
-      forAll(steps, minSuccessful(scripts))(run(ttl, _))
+    random(s"$update, clean-up $sweeps: what is seen is what the model holds", few, many) { scripts =>
+      val ttl = TestState.ttl(Ttl, update, timeDomain = TimeDomain.EVENT_TIME)
+      forAll(steps, minSuccessful(scripts))(run(ttl, sweeps, _))
     }
 
-  private def run(ttl: StateTtl, steps: List[Step]): Unit = {
+  private def run(ttl: StateTtl, sweeps: Boolean, steps: List[Step]): Unit = {
     val model = new Model(ttl.update == Update.ON_READ_AND_WRITE)
-    var subject = new Subject(ttl, openBackend(ScalaSerializers.long, newClock(model.watermark)))
+    var subject =
+      new Subject(ttl, openBackend(ScalaSerializers.long, newClock(model.watermark), sweeps = sweeps))
     try
       steps.foreach {
         case Advance(by) =>
@@ -40,7 +45,8 @@ abstract class EventTimeTtlModelSuite extends AnyFunSuite with StateFixture with
           val bytes = snapshotOf(subject.backend)
           subject.backend.close()
           val clock = newClock(model.watermark)
-          subject = new Subject(ttl, restored(openBackend(ScalaSerializers.long, clock), bytes))
+          subject =
+            new Subject(ttl, restored(openBackend(ScalaSerializers.long, clock, sweeps = sweeps), bytes))
         case record: Record => assert(subject(record) == model(record), s"after $record")
       }
     finally subject.backend.close()
@@ -76,13 +82,9 @@ abstract class EventTimeTtlModelSuite extends AnyFunSuite with StateFixture with
   }
 }
 
-class HeapEventTimeTtlModelSuite extends EventTimeTtlModelSuite with HeapFixture {
-  override protected def scripts: PosInt = 200
-}
+class HeapEventTimeTtlModelSuite extends EventTimeTtlModelSuite(200, 1000) with HeapFixture
 
-class RocksDBEventTimeTtlModelSuite extends EventTimeTtlModelSuite with RocksDBFixture {
-  override protected def scripts: PosInt = 20
-}
+class RocksDBEventTimeTtlModelSuite extends EventTimeTtlModelSuite(6, 60) with RocksDBFixture
 
 private object EventTimeTtlModelSuite {
   final val Ttl = 10L
@@ -128,7 +130,7 @@ private object EventTimeTtlModelSuite {
   val steps: Gen[List[Step]] = Gen.choose(1, 80).flatMap(Gen.listOfN(_, step))
 
   /** Something with the time of its last use. */
-  private final class Stamped[A](val content: A, var time: Long)
+  private final class Timestamped[A](val content: A, var time: Long)
 
   /**
    * The rules and nothing else: the later of record and stored, dead once time + ttl is not after the
@@ -136,9 +138,9 @@ private object EventTimeTtlModelSuite {
    */
   final class Model(renewsOnRead: Boolean) {
     var watermark = 0L
-    private val values = mutable.Map.empty[Long, Stamped[String]]
-    private val lists = mutable.Map.empty[Long, Vector[Stamped[String]]].withDefaultValue(Vector.empty)
-    private val maps = mutable.Map.empty[(Long, String), Stamped[Long]]
+    private val values = mutable.Map.empty[Long, Timestamped[String]]
+    private val lists = mutable.Map.empty[Long, Vector[Timestamped[String]]].withDefaultValue(Vector.empty)
+    private val maps = mutable.Map.empty[(Long, String), Timestamped[Long]]
 
     def apply(record: Record): String = {
       import record.{key, timestamp}
@@ -146,7 +148,7 @@ private object EventTimeTtlModelSuite {
       record.access match {
         case Put(v) => done(values(key) = stamped(v, timestamp, values.get(key)))
         case Get => s"${values.get(key).map(read(_, timestamp))}"
-        case Add(v) => done(lists(key) = lists(key) :+ new Stamped(v, timestamp))
+        case Add(v) => done(lists(key) = lists(key) :+ new Timestamped(v, timestamp))
         case Elements => lists(key).map(read(_, timestamp)).mkString(",")
         case MapPut(k, v) => done(maps((key, k)) = stamped(v, timestamp, maps.get((key, k))))
         case MapGet(k) => s"${maps.get((key, k)).map(read(_, timestamp))}"
@@ -156,7 +158,7 @@ private object EventTimeTtlModelSuite {
       }
     }
 
-    private def mapOf(key: Long): Seq[(String, Stamped[Long])] =
+    private def mapOf(key: Long): Seq[(String, Timestamped[Long])] =
       maps.toSeq.collect { case ((`key`, k), v) => (k, v) }
 
     private def clear(key: Long): Unit = {
@@ -165,16 +167,16 @@ private object EventTimeTtlModelSuite {
       maps.filterInPlace((of, _) => of._1 != key): Unit
     }
 
-    private def stamped[A](content: A, timestamp: Long, stored: Option[Stamped[A]]): Stamped[A] =
-      new Stamped(content, stored.fold(timestamp)(old => math.max(old.time, timestamp)))
+    private def stamped[A](content: A, timestamp: Long, stored: Option[Timestamped[A]]): Timestamped[A] =
+      new Timestamped(content, stored.fold(timestamp)(old => math.max(old.time, timestamp)))
 
-    private def read[A](found: Stamped[A], timestamp: Long): A = {
+    private def read[A](found: Timestamped[A], timestamp: Long): A = {
       if (renewsOnRead) found.time = math.max(found.time, timestamp)
       found.content
     }
 
     private def dropDead(): Unit = {
-      def lives(what: Stamped[_]): Boolean = what.time + Ttl > watermark
+      def lives(what: Timestamped[_]): Boolean = what.time + Ttl > watermark
       values.filterInPlace((_, v) => lives(v))
       lists.mapValuesInPlace((_, all) => all.filter(lives))
       maps.filterInPlace((_, v) => lives(v)): Unit

@@ -21,7 +21,7 @@ abstract class GoldenTtlSuite extends AnyFunSuite with StateFixture {
   for (one <- new ObjectMapper().readTree(Files.readString(file)).get("cases").asScala)
     test(one.get("name").asText) {
       val clock = new ManualClock(0L)
-      withBackend(clock) { backend =>
+      withBackend(clock, sweeps = false) { backend =>
         val states = new GoldenTtlStates(backend, configOf(one.get("ttl")))
         one.get("steps").asScala.foreach(play(states, clock, backend, _))
         assert(states.told == one.get("told").asScala.map(_.asText).toSeq)
@@ -44,8 +44,9 @@ abstract class GoldenTtlSuite extends AnyFunSuite with StateFixture {
     val found = states.run(op.split(' ').toList)
     if (!step.get(4).isNull) assert(found == step.get(4).asText, step)
     if (!step.get(5).isNull) {
-      val expected = step.get(5).asScala.map(stamp => if (stamp.isNull) StateClock.Unknown else stamp.asLong)
-      assert(states.stamps(op) == expected.toSeq, step)
+      val expected =
+        step.get(5).asScala.map(timestamp => if (timestamp.isNull) StateClock.Unknown else timestamp.asLong)
+      assert(states.timestamps(op) == expected.toSeq, step)
     }
   }
 
@@ -54,8 +55,7 @@ abstract class GoldenTtlSuite extends AnyFunSuite with StateFixture {
     if (node.has("update")) Update.ON_READ_AND_WRITE else Update.ON_CREATE_AND_WRITE,
     if (node.has("visibility")) Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP
     else Visibility.NEVER_RETURN_EXPIRED,
-    if (node.has("time_domain")) TimeDomain.EVENT_TIME else TimeDomain.PROCESSING_TIME,
-    Cleanup.NONE
+    if (node.has("time_domain")) TimeDomain.EVENT_TIME else TimeDomain.PROCESSING_TIME
   )
 }
 
@@ -87,16 +87,23 @@ private final class GoldenTtlStates(backend: KeyedStateBackend[String], config: 
   }
 
   /** Of the state that the operation is for; a map's in the order of its keys. */
-  def stamps(op: String): Seq[Long] = (op.split(' ').head match {
-    case "put" | "get" => stampOf(backend.stampedValue[Long](one))
-    case "add" | "all" => backend.stampedList[Long](many).stamps.toSeq
-    case "sum" | "total" => stampOf(backend.stampedValue[Long](sum))
+  def timestamps(op: String): Seq[Long] = (op.split(' ').head match {
+    case "put" | "get" => timestampOf(backend.timestampedValue[Long](one))
+    case "add" | "all" => backend.timestampedList[Long](many).timestamps.toSeq
+    case "sum" | "total" => timestampOf(backend.timestampedValue[Long](sum))
     case _ =>
-      val cursor = backend.stampedMap[String, Long](named).cursor(few = false)
-      Iterator.continually(cursor).takeWhile(_.next()).map(at => at.key -> at.stamp).toSeq.sorted.map(_._2)
+      val cursor = backend.timestampedMap[String, Long](named).cursor(few = false)
+      Iterator
+        .continually(cursor)
+        .takeWhile(_.next())
+        .map(at => at.key -> at.timestamp)
+        .toSeq
+        .sorted
+        .map(_._2)
   }).map(policy.known)
 
-  private def stampOf(value: StampedValue[Long]): Seq[Long] = if (value.find()) Seq(value.stamp) else Nil
+  private def timestampOf(value: TimestampedValue[Long]): Seq[Long] =
+    if (value.find()) Seq(value.timestamp) else Nil
 
   private def done(action: Unit): String = s"$action"
 

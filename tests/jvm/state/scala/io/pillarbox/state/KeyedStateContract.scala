@@ -122,7 +122,7 @@ abstract class KeyedStateContract extends AnyFunSuite with StateFixture {
 
   test("a list is read a page at a time, while other keys are current in between") {
     withBackend() { backend =>
-      val elements = backend.stampedList[String](list)
+      val elements = backend.timestampedList[String](list)
       val model = (0 until 5000).map(i => s"element $i, long enough for many chunks")
       for (key <- Seq("a", "b")) {
         backend.setCurrentKey(key)
@@ -130,9 +130,9 @@ abstract class KeyedStateContract extends AnyFunSuite with StateFixture {
       }
       for (key <- Seq("a", "b", "nothing"); size <- Seq(1, 700, 100000)) {
         val found = mutable.ArrayBuffer.empty[String]
-        var place = StampedList.First
+        var place = TimestampedList.First
         var pages = 0
-        while (place != StampedList.End) {
+        while (place != TimestampedList.End) {
           backend.setCurrentKey("b")
           elements.elements.next(): Unit
           backend.setCurrentKey(key)
@@ -151,7 +151,7 @@ abstract class KeyedStateContract extends AnyFunSuite with StateFixture {
 
   test("a map is read a page at a time, while other keys are current in between") {
     withBackend() { backend =>
-      val entries = backend.stampedMap[String, Long](map)
+      val entries = backend.timestampedMap[String, Long](map)
       for (key <- Seq("a", "b"); i <- 0 until 1000) {
         backend.setCurrentKey(key)
         entries.put(s"$key$i", i.toLong)
@@ -424,18 +424,6 @@ abstract class KeyedStateContract extends AnyFunSuite with StateFixture {
       assert(seen == "1")
       assertThrows[StateAccessException](state.value())
     }
-  }
-
-  test("a key outside the key-group range is refused") {
-    val backend = openBackend(ScalaSerializers.long, new ManualClock, KeyGroupRange(3, 5))
-    try {
-      val (inside, outside) = (0L to 1000L).partition { key =>
-        KeyGroupRange(3, 5).contains(KeyGroups.keyGroupOf(java.lang.Long.hashCode(key), 128))
-      }
-      inside.foreach(backend.setCurrentKey)
-      val error = intercept[IllegalArgumentException](backend.setCurrentKey(outside.head))
-      assert(error.getMessage.contains("[3, 5]"))
-    } finally backend.close()
   }
 
   test("one name is one type") {

@@ -132,38 +132,6 @@ abstract class PersistenceContract extends AnyFunSuite with StateFixture {
     }
   }
 
-  test("a snapshot of several partitions is restored by key group into any partitioning") {
-    val halves = Seq(KeyGroupRange(0, 63), KeyGroupRange(64, 127))
-    val keys = 0L until 500L
-    def groupOf(key: Long) = KeyGroups.keyGroupOf(java.lang.Long.hashCode(key), 128)
-    val snapshots = halves.map { range =>
-      val backend = openBackend(ScalaSerializers.long, new ManualClock, range)
-      try {
-        val state = backend.getOrCreate(value)
-        keys.filter(key => range.contains(groupOf(key))).foreach { key =>
-          backend.setCurrentKey(key)
-          state.update(key.toString)
-        }
-        snapshotOf(backend)
-      } finally backend.close()
-    }
-    for (
-      range <- Seq(KeyGroupRange(0, 40), KeyGroupRange(41, 90), KeyGroupRange(91, 127), KeyGroupRange(0, 127))
-    ) {
-      val backend = openBackend(ScalaSerializers.long, new ManualClock, range)
-      try {
-        restored(backend, snapshots: _*)
-        val state = backend.getOrCreate(value)
-        val own = keys.filter(key => range.contains(groupOf(key)))
-        own.foreach { key =>
-          backend.setCurrentKey(key)
-          assert(state.value() == key.toString)
-        }
-        assert(backend.numEntries("value") == own.size)
-      } finally backend.close()
-    }
-  }
-
   /** What a key has in each state. */
   private def told(backend: KeyedStateBackend[String], key: String): Seq[Any] = {
     val (v, l, m) = (backend.getOrCreate(value), backend.getOrCreate(list), backend.getOrCreate(map))
@@ -315,7 +283,7 @@ abstract class PersistenceContract extends AnyFunSuite with StateFixture {
     }
   }
 
-  test("state of other keys or another number of key groups is refused") {
+  test("state of other keys is refused") {
     withBackend() { first =>
       fill(first, 0 until 2)
       val other = openBackend(ScalaSerializers.long, new ManualClock)

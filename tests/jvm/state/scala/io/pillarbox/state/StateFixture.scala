@@ -23,11 +23,13 @@ trait StateFixture {
   def openBackend[K](
       keys: TypeSerializer[K],
       clock: StateClock,
-      range: KeyGroupRange = KeyGroupRange(0, 127)
+      sweeps: Boolean = true
   ): KeyedStateBackend[K]
 
-  def withBackend[A](clock: StateClock = new ManualClock)(test: KeyedStateBackend[String] => A): A = {
-    val backend = openBackend(Serializers.ofString, clock)
+  def withBackend[A](clock: StateClock = new ManualClock, sweeps: Boolean = true)(
+      test: KeyedStateBackend[String] => A
+  ): A = {
+    val backend = openBackend(Serializers.ofString, clock, sweeps = sweeps)
     try test(backend)
     finally backend.close()
   }

@@ -12,13 +12,13 @@ final case class StateModel(keys: Map[String, StateModel.OneKey] = Map.empty) {
 object StateModel {
 
   /** A value and its timestamp. */
-  type Stamped[A] = (A, Long)
+  type Timestamped[A] = (A, Long)
 
   final case class OneKey(
-      value: Option[Stamped[String]] = None,
-      list: Vector[Stamped[String]] = Vector.empty,
-      map: Map[String, Stamped[Long]] = Map.empty,
-      sum: Option[Stamped[Long]] = None
+      value: Option[Timestamped[String]] = None,
+      list: Vector[Timestamped[String]] = Vector.empty,
+      map: Map[String, Timestamped[Long]] = Map.empty,
+      sum: Option[Timestamped[Long]] = None
   )
 
   /** TTL at one moment. */
@@ -26,14 +26,14 @@ object StateModel {
     private val isEvent = ttl.exists(_.timeDomain == TimeDomain.EVENT_TIME)
     private val now = if (isEvent) clock.watermark else clock.processingTime
 
-    def isAlive(stamped: Stamped[_]): Boolean = ttl.forall(config => stamped._2 + config.ttlMs > now)
+    def isAlive(stamped: Timestamped[_]): Boolean = ttl.forall(config => stamped._2 + config.ttlMs > now)
 
-    def stamp(stored: Option[Stamped[_]]): Long =
+    def timestamp(stored: Option[Timestamped[_]]): Long =
       if (isEvent) math.max(clock.recordTimestamp, stored.fold(Long.MinValue)(_._2)) else now
 
     /** What a read leaves behind of something alive. */
-    def afterRead[A](stamped: Stamped[A]): Stamped[A] =
-      if (ttl.exists(_.update == Update.ON_READ_AND_WRITE)) (stamped._1, stamp(Some(stamped)))
+    def afterRead[A](stamped: Timestamped[A]): Timestamped[A] =
+      if (ttl.exists(_.update == Update.ON_READ_AND_WRITE)) (stamped._1, timestamp(Some(stamped)))
       else stamped
   }
 }

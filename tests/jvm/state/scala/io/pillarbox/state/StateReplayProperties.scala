@@ -5,18 +5,9 @@ import java.util.ConcurrentModificationException
 
 import scala.collection.mutable
 
-import io.pillarbox.api.{
-  ListState,
-  MapState,
-  ReducingState,
-  Serializers,
-  StateTtl,
-  TimeDomain,
-  TypeSerializer,
-  ValueState
-}
+import io.pillarbox.api.{ListState, MapState, ReducingState, Serializers, StateTtl, TimeDomain, ValueState}
 import io.pillarbox.state.ScalaHandles._
-import io.pillarbox.state.heap.HeapKeyedStateBackend
+import io.pillarbox.state.heap.HeapFixture
 import io.pillarbox.state.rocksdb.RocksDBKeyedStateBackend
 import io.pillarbox.state.rocksdb.store.RocksDBConfig
 import io.pillarbox.testing.{FewAndMany, TestDisk}
@@ -34,14 +25,8 @@ class StateReplayProperties
     extends AnyFunSuite
     with ScalaCheckPropertyChecks
     with FewAndMany
-    with StateFixture {
+    with HeapFixture {
   import StateReplayProperties._
-
-  override def openBackend[K](
-      keys: TypeSerializer[K],
-      clock: StateClock,
-      range: KeyGroupRange
-  ): KeyedStateBackend[K] = new HeapKeyedStateBackend[K](keys, 128, range, clock)
 
   private val ttls: Seq[(String, Option[StateTtl])] = Seq("no TTL" -> None) ++ (for {
     time <- Seq(TimeDomain.PROCESSING_TIME, TimeDomain.EVENT_TIME)
@@ -121,7 +106,7 @@ class StateReplayProperties
     private def act(op: Op, one: StateModel.OneKey, rules: StateModel.Rules): StateModel.OneKey = op match {
       case Update(text) =>
         handles.v.update(text)
-        one.copy(value = Some((text, rules.stamp(one.value))))
+        one.copy(value = Some((text, rules.timestamp(one.value))))
       case ClearValue =>
         handles.v.clear()
         one.copy(value = None)
@@ -131,10 +116,10 @@ class StateReplayProperties
         one.copy(value = alive.map(rules.afterRead))
       case Add(texts) =>
         handles.l.addAll(texts)
-        one.copy(list = one.list ++ texts.map(text => (text, rules.stamp(None))))
+        one.copy(list = one.list ++ texts.map(text => (text, rules.timestamp(None))))
       case Replace(texts) =>
         handles.l.update(texts)
-        one.copy(list = texts.map(text => (text, rules.stamp(None))).toVector)
+        one.copy(list = texts.map(text => (text, rules.timestamp(None))).toVector)
       case ReadList =>
         val alive = one.list.filter(rules.isAlive)
         assert(handles.l.get().toVector == alive.map(_._1))
@@ -146,7 +131,7 @@ class StateReplayProperties
       op match {
         case Put(key, n) =>
           handles.m.put(key, n)
-          one.copy(map = one.map.updated(key, (n, rules.stamp(one.map.get(key)))))
+          one.copy(map = one.map.updated(key, (n, rules.timestamp(one.map.get(key)))))
         case Remove(key) =>
           handles.m.remove(key)
           one.copy(map = one.map - key)
@@ -168,7 +153,7 @@ class StateReplayProperties
         case AddSum(n) =>
           handles.s.add(n)
           val alive = one.sum.filter(rules.isAlive)
-          one.copy(sum = Some((alive.fold(n)(_._1 + n), rules.stamp(one.sum))))
+          one.copy(sum = Some((alive.fold(n)(_._1 + n), rules.timestamp(one.sum))))
         case _ =>
           val alive = one.sum.filter(rules.isAlive)
           assert(Option((handles.s: ReducingState[_]).get()) == alive.map(_._1))
@@ -176,13 +161,13 @@ class StateReplayProperties
       }
 
     /** Iterates over a map and changes it meanwhile, as the iterator allows. */
-    private final class Walk(before: Map[String, StateModel.Stamped[Long]], rules: StateModel.Rules) {
+    private final class Walk(before: Map[String, StateModel.Timestamped[Long]], rules: StateModel.Rules) {
       private var (map, dead) = before.partition(entry => rules.isAlive(entry._2))
       private var toCome = map.keySet
       private var isCut = false
       private val cursor = handles.m.entries
 
-      def run(acts: List[WalkAct]): Map[String, StateModel.Stamped[Long]] = {
+      def run(acts: List[WalkAct]): Map[String, StateModel.Timestamped[Long]] = {
         val plan = acts.iterator
         while (!isCut && hasNext) {
           val entry = cursor.next()
@@ -221,7 +206,7 @@ class StateReplayProperties
       }
 
       private def write(key: String, n: Long): Unit = {
-        map = map.updated(key, (n, rules.stamp(map.get(key).orElse(dead.get(key)))))
+        map = map.updated(key, (n, rules.timestamp(map.get(key).orElse(dead.get(key)))))
         if (dead.contains(key)) {
           revived = true
           dead -= key
@@ -240,7 +225,7 @@ class StateReplayProperties
           cacheBytes = 16 << 10,
           listChunkBytes = 1 + directories.size * 16
         )
-        new RocksDBKeyedStateBackend(Serializers.ofString, 128, KeyGroupRange(0, 127), clock, config)
+        new RocksDBKeyedStateBackend(Serializers.ofString, clock, config)
       }
   }
 }

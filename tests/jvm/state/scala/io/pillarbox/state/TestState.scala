@@ -24,16 +24,8 @@ object TestState {
       ms: Long,
       update: Update = Update.ON_CREATE_AND_WRITE,
       visibility: Visibility = Visibility.NEVER_RETURN_EXPIRED,
-      timeDomain: TimeDomain = TimeDomain.PROCESSING_TIME,
-      cleanup: Cleanup = Cleanup.DEFAULT
-  ): StateTtl = new StateTtl(ms, update, visibility, timeDomain, cleanup)
-
-  def cleanup(
-      inFullSnapshot: Boolean = false,
-      incrementalEntries: Int = 5,
-      incrementalEveryRecord: Boolean = false,
-      atCompaction: Boolean = true
-  ): Cleanup = new Cleanup(inFullSnapshot, incrementalEntries, incrementalEveryRecord, atCompaction)
+      timeDomain: TimeDomain = TimeDomain.PROCESSING_TIME
+  ): StateTtl = new StateTtl(ms, update, visibility, timeDomain)
 
   def value[T](
       name: String,

@@ -16,7 +16,7 @@ import io.pillarbox.api.{
 import io.pillarbox.state.ScalaHandles._
 import org.scalatest.funsuite.AnyFunSuite
 
-/** What TTL must do on every backend. Clean-up that isn't lazy is off, but in the tests of its own. */
+/** What TTL must do on every backend. The heap's clean-up of other keys is off. */
 abstract class TtlContract extends AnyFunSuite with StateFixture {
 
   private def ttl(
@@ -25,11 +25,11 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
       time: TimeDomain = TimeDomain.PROCESSING_TIME,
       millis: Long = 100L
   ): Option[StateTtl] =
-    Some(TestState.ttl(millis, update, visibility, time, Cleanup.NONE))
+    Some(TestState.ttl(millis, update, visibility, time))
 
   private def run(test: (KeyedStateBackend[String], ManualClock) => Unit): Unit = {
     val clock = new ManualClock(1000L)
-    withBackend(clock) { backend =>
+    withBackend(clock, sweeps = false) { backend =>
       backend.setCurrentKey("a")
       test(backend, clock)
     }
@@ -76,25 +76,31 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
   private def raw(
       backend: KeyedStateBackend[String],
       ttl: Option[StateTtl]
-  ): (StampedValue[String], StampedList[String], StampedMap[String, Long], StampedValue[Long]) = (
-    backend.stampedValue(value.living(ttl)),
-    backend.stampedList[String](list.living(ttl)),
-    backend.stampedMap[String, Long](map.living(ttl)),
-    backend.stampedValue(sum.living(ttl))
+  ): (
+      TimestampedValue[String],
+      TimestampedList[String],
+      TimestampedMap[String, Long],
+      TimestampedValue[Long]
+  ) = (
+    backend.timestampedValue(value.living(ttl)),
+    backend.timestampedList[String](list.living(ttl)),
+    backend.timestampedMap[String, Long](map.living(ttl)),
+    backend.timestampedValue(sum.living(ttl))
   )
 
-  private def stampsOf[T](value: StampedValue[T]): Option[Long] = Option.when(value.find())(value.stamp)
+  private def stampsOf[T](value: TimestampedValue[T]): Option[Long] =
+    Option.when(value.find())(value.timestamp)
 
-  private def stampsOf(map: StampedMap[String, Long]): Map[String, Long] = {
+  private def stampsOf(map: TimestampedMap[String, Long]): Map[String, Long] = {
     val cursor = map.cursor(few = false)
-    Iterator.continually(cursor).takeWhile(_.next()).map(at => at.key -> at.stamp).toMap
+    Iterator.continually(cursor).takeWhile(_.next()).map(at => at.key -> at.timestamp).toMap
   }
 
-  test("stamped access tells stamps, and neither renews, hides nor removes anything") {
+  test("stamped access tells timestamps, and neither renews, hides nor removes anything") {
     run { (backend, clock) =>
       val (one, many, named, _) = raw(backend, ttl(Update.ON_READ_AND_WRITE))
-      val stamps = () => (stampsOf(one), many.stamps.toList, stampsOf(named))
-      assert(stamps() == ((None, Nil, Map.empty)))
+      val timestamps = () => (stampsOf(one), many.timestamps.toList, stampsOf(named))
+      assert(timestamps() == ((None, Nil, Map.empty)))
       backend.getOrCreate(value.living(ttl(Update.ON_READ_AND_WRITE))).update("1")
       val handle = backend.getOrCreate(list.living(ttl(Update.ON_READ_AND_WRITE)))
       handle.add("1")
@@ -103,7 +109,7 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
       handle.add("2")
       clock.processingTime = 5000L
       for (_ <- 1 to 2) {
-        assert(stamps() == ((Some(1000L), List(1000L, 1050L), Map("x" -> 1000L))))
+        assert(timestamps() == ((Some(1000L), List(1000L, 1050L), Map("x" -> 1000L))))
         assert((one.value(), many.get().toList, named.get("x")) == (("1", List("1", "2"), 1L)))
         assert(named.contains("x") && !named.isEmpty)
       }
@@ -111,7 +117,7 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
     }
   }
 
-  test("what is put with a stamp has exactly that one, an earlier one than before too") {
+  test("what is put with a timestamp has exactly that one, an earlier one than before too") {
     for (time <- Seq(TimeDomain.PROCESSING_TIME, TimeDomain.EVENT_TIME)) run { (backend, clock) =>
       clock.watermark = 900L
       clock.recordTimestamp = 1000L
@@ -128,7 +134,7 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
       rawOne.put("2", 950L)
       rawMany.add("2", 950L)
       rawNamed.put("x", 2L, 950L)
-      assert(rawNamed.find("y") && rawNamed.stamp == 1000L)
+      assert(rawNamed.find("y") && rawNamed.timestamp == 1000L)
       rawNamed.replace("y", 2L, 940L)
       rawTotal.put(2L, 950L)
       assert(stampsOf(rawNamed) == Map("x" -> 950L, "y" -> 940L) && stampsOf(rawTotal).contains(950L))
@@ -139,21 +145,21 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
     }
   }
 
-  test("a stamp is replaced in place, and commits and cursors see it") {
+  test("a timestamp is replaced in place, and commits and cursors see it") {
     run { (backend, _) =>
       val (one, _, named, _) = raw(backend, ttl())
       one.put("1", 1L)
       Seq("x", "y", "z").foreach(named.put(_, 7L, 1L))
       backend.commit()
       assert(one.value() == "1")
-      one.restamp(2L)
+      one.setTimestamp(2L)
       assert(named.get("x") == 7L)
-      named.restamp(3L)
+      named.setTimestamp(3L)
       val cursor = named.cursor(few = true)
       while (cursor.next()) cursor.key match {
-        case "x" => assert(cursor.stamp == 3L)
+        case "x" => assert(cursor.timestamp == 3L)
         case "y" =>
-          cursor.restamp(4L)
+          cursor.setTimestamp(4L)
           assert(cursor.value == 7L)
         case _ =>
           cursor.take()
@@ -165,28 +171,28 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
     }
   }
 
-  test("one reading of a list drops what is old, raises the rest and stamps what has no stamp") {
+  test("one reading of a list drops what is old, raises the rest and timestamps what has no timestamp") {
     run { (backend, _) =>
       val (_, many, _, _) = raw(backend, ttl())
       val told = mutable.ArrayBuffer.empty[Any]
       val gone: ExpirySink = (_, _, _, element) => told += element: Unit
       val none = StateClock.Unknown
-      Seq(10L, none, 30L, 20L).foreach(stamp => many.add(s"$stamp", stamp))
+      Seq(10L, none, 30L, 20L).foreach(timestamp => many.add(s"$timestamp", timestamp))
       backend.commit()
       assert(many.read(none, none, none, gone).size == 4 && backend.commit().entries == 0)
-      assert(many.read(10L, none, none, gone).size == 3, "what has no stamp isn't old")
-      assert(many.stamps.toList == List(none, 30L, 20L) && told.toList == List("10"))
+      assert(many.read(10L, none, none, gone).size == 3, "what has no timestamp isn't old")
+      assert(many.timestamps.toList == List(none, 30L, 20L) && told.toList == List("10"))
       assert(many.read(15L, none, 16L, gone).size == 3)
-      assert(many.stamps.toList == List(16L, 30L, 20L))
+      assert(many.timestamps.toList == List(16L, 30L, 20L))
       backend.commit()
       assert(many.read(20L, 25L, none, gone).toList == List("30"))
-      assert(told.toList == List("10", s"$none", "20") && many.stamps.toList == List(30L))
+      assert(told.toList == List("10", s"$none", "20") && many.timestamps.toList == List(30L))
       many.add("late", 5L)
       backend.commit()
       assert(many.read(none, 40L, none, gone).size == 2)
-      assert(many.stamps.toList == List(40L, 40L) && backend.commit().entries == 1)
+      assert(many.timestamps.toList == List(40L, 40L) && backend.commit().entries == 1)
       many.add("none", none)
-      assert(many.read(6L, none, 6L, gone).size == 2, "without a stamp, and stamped so late")
+      assert(many.read(6L, none, 6L, gone).size == 2, "without a timestamp, and stamped so late")
     }
   }
 
@@ -450,12 +456,12 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
         m.put("1", 1L)
       }
       val (rawV, rawL, rawM, _) = raw(backend, life)
-      def stamps = (stampsOf(rawV) ++ rawL.stamps ++ stampsOf(rawM).values).toSet
+      def timestamps = (stampsOf(rawV) ++ rawL.timestamps ++ stampsOf(rawM).values).toSet
       Seq("a", "b", "c").foreach { key =>
         backend.setCurrentKey(key)
         write()
       }
-      assert(stamps == Set(StateClock.Unknown))
+      assert(timestamps == Set(StateClock.Unknown))
       backend.noteWatermark(5000L)
       backend.noteWatermark(5050L)
       clock.watermark = 5099L
@@ -590,29 +596,6 @@ abstract class TtlContract extends AnyFunSuite with StateFixture {
       assert(v.value() == "1" && l.get().size == 2 && m.get("x") == 1L)
       clock.watermark = 150L
       assert(v.value() == null && l.get().isEmpty && m.isEmpty)
-    }
-  }
-
-  test("a full snapshot leaves expired entries out if asked to, and the running state keeps them") {
-    for ((filter, kept) <- Seq(true -> 1L, false -> 2L)) run { (backend, clock) =>
-      val config = ttl(visibility = Visibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP)
-        .map(_.withCleanup(new Cleanup(filter, 0, false, false)))
-      val l = backend.getOrCreate(list.living(config))
-      val m = backend.getOrCreate(map.living(config))
-      val v = backend.getOrCreate(value.living(config))
-      l.add("1")
-      m.put("1", 1L)
-      v.update("1")
-      clock.processingTime = 1050L
-      l.add("2")
-      m.put("2", 2L)
-      backend.setCurrentKey("b")
-      v.update("2")
-      clock.processingTime = 1100L
-      val snapshot = snapshotOf(backend)
-      Seq("list", "map", "value").foreach(name => assert(entriesOf(snapshot, name) == kept, name))
-      backend.setCurrentKey("a")
-      assert(l.get().size == 2 && v.value() == "1")
     }
   }
 

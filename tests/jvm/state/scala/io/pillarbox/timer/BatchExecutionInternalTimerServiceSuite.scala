@@ -2,12 +2,12 @@ package io.pillarbox.timer
 
 import io.pillarbox.api.{Serializers, TimeDomain}
 import io.pillarbox.state.heap.HeapKeyedStateBackend
-import io.pillarbox.state.{KeyGroupRange, ManualClock, Namespace}
+import io.pillarbox.state.{ManualClock, Namespace}
 import org.scalatest.funsuite.AnyFunSuite
 
 class BatchExecutionInternalTimerServiceSuite extends AnyFunSuite {
   private val backend =
-    new HeapKeyedStateBackend[String](Serializers.ofString, 1, KeyGroupRange(0, 0), new ManualClock)
+    new HeapKeyedStateBackend[String](Serializers.ofString, new ManualClock)
 
   private val kinds = Seq(TimeDomain.EVENT_TIME, TimeDomain.PROCESSING_TIME)
 

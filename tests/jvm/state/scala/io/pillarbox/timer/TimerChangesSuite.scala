@@ -49,7 +49,7 @@ class TimerChangesSuite extends AnyFunSuite with BeforeAndAfterAll {
   }
 
   test("changes that are too many for memory go to the disk, each is there once, as it was last") {
-    val timerType = new TimerType(TimeDomain.EVENT_TIME, ScalaSerializers.long, 128)
+    val timerType = new TimerType(TimeDomain.EVENT_TIME, ScalaSerializers.long)
     val changes = new StoredTimerChanges(timerType, databases.head, "changes", 10000, CacheBudget.Unlimited)
     def add(time: Long, isAdded: Boolean): Unit =
       changes.add(timerType.newTimer(time % 7, Namespace.Void, time), isAdded)
@@ -69,7 +69,7 @@ class TimerChangesSuite extends AnyFunSuite with BeforeAndAfterAll {
 
   test("what many partitions have beyond a little is theirs together, and goes back after a commit") {
     val (budget, timerType) =
-      (new CacheBudget(1 << 20), new TimerType(TimeDomain.EVENT_TIME, ScalaSerializers.long, 128))
+      (new CacheBudget(1 << 20), new TimerType(TimeDomain.EVENT_TIME, ScalaSerializers.long))
     val database = new RocksDBStore(RocksDBConfig(root.resolve("shared"), memoryLimit = 32L << 20))
     val parts = (1 to 8).map(n => new StoredTimerChanges(timerType, database, s"part $n", 4 << 20, budget))
     (0L until 20000L).foreach { time =>

@@ -6,17 +6,16 @@ import scala.collection.mutable
 
 import io.pillarbox.api.{ScalaSerializers, TimeDomain, TypeSerializer}
 import io.pillarbox.state.heap.HeapKeyedStateBackend
-import io.pillarbox.state.{KeyGroupRange, ManualClock, Namespace}
+import io.pillarbox.state.{ManualClock, Namespace}
 
 /** A timer service that is polled by hand, and what was polled. */
 final class TimerFixture[K](
     queues: TimerQueues,
-    keySerializer: TypeSerializer[K],
-    range: KeyGroupRange = KeyGroupRange(0, TimerFixture.KeyGroups - 1)
+    keySerializer: TypeSerializer[K]
 ) {
   val fired = mutable.ArrayBuffer.empty[Timer[K]]
   var onTimer: Timer[K] => Unit = _ => ()
-  val backend = new HeapKeyedStateBackend[K](keySerializer, TimerFixture.KeyGroups, range, new ManualClock)
+  val backend = new HeapKeyedStateBackend[K](keySerializer, new ManualClock)
   val service = new InternalTimerServiceImpl[K](backend, queues, trackChanges = true)
 
   def currentKey: K = backend.currentKey
@@ -59,7 +58,9 @@ final class TimerFixture[K](
 
   def commit(): Array[Byte] = written(service.commit(_))
 
-  def restore(bytes: Array[Byte]): Unit = service.restore(new ByteArrayInputStream(bytes), "t.log")
+  /** @param keeps true for the keys whose timers are taken; null for all */
+  def restore(bytes: Array[Byte], keeps: K => Boolean = null): Unit =
+    service.restore(new ByteArrayInputStream(bytes), "t.log", keeps)
 
   private def written(write: ByteArrayOutputStream => Unit): Array[Byte] = {
     val out = new ByteArrayOutputStream
@@ -69,7 +70,5 @@ final class TimerFixture[K](
 }
 
 object TimerFixture {
-  val KeyGroups = 8
-
   def ofLongs(queues: TimerQueues): TimerFixture[Long] = new TimerFixture(queues, ScalaSerializers.long)
 }

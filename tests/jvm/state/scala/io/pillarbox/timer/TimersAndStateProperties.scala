@@ -111,7 +111,7 @@ class TimersAndStateProperties
       world = new World(from match {
         case Some((copied, _)) => openAt(copyOf(copied), Serializers.ofString)
         case None if how == OnHeap =>
-          new HeapKeyedStateBackend(Serializers.ofString, 128, KeyGroupRange(0, 127), new ManualClock)
+          new HeapKeyedStateBackend(Serializers.ofString, new ManualClock)
         case None => openAt(newDirectory(), Serializers.ofString)
       })
       logs.drop(from.fold(0)(_._2)).foreach { case (state, timers) => world.restore(state, timers) }

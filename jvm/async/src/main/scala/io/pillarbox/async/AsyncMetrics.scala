@@ -90,6 +90,9 @@ private[pillarbox] final class AsyncMetrics(val units: UsageUnits = UsageUnits.N
     latencies.add(latencyNanos)
   }
 
+  /** An element was answered by the call of another one. */
+  private[async] def withdrawn(): Unit = inFlight -= 1
+
   private[async] def finished(): Unit = {
     inFlight -= 1
     rows += 1

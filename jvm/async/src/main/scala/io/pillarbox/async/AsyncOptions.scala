@@ -10,6 +10,33 @@ import io.pillarbox.metered.limit.CallGate
 import io.pillarbox.metered.usage.{CallAccount, UsageUnits}
 
 /**
+ * The figures of an operator, which its user gives; in Spark they are read from JSON. 0 stands for none, and
+ * [[AsyncOptions]] says what each means.
+ *
+ * @param callsPerKey see [[Keyed]]
+ */
+private[pillarbox] final case class CallFigures(
+    ordered: Boolean,
+    capacity: Int,
+    maxWaiting: Int,
+    totalTimeoutMs: Long,
+    attemptTimeoutMs: Long,
+    batching: Option[Batching],
+    callsPerKey: Int
+) {
+
+  /** The options with these figures, and all else as by default. */
+  def options[IN, OUT]: AsyncOptions[IN, OUT] = AsyncOptions(
+    ordered,
+    capacity,
+    totalTimeoutMs,
+    attemptTimeoutMs,
+    batching = batching,
+    maxWaiting = maxWaiting
+  )
+}
+
+/**
  * The options of an [[AsyncWaitOperator]].
  *
  * The clocks of both deadlines start with an element's first call: waiting for a permit of the gate before it
@@ -32,13 +59,13 @@ import io.pillarbox.metered.usage.{CallAccount, UsageUnits}
  *   which is then one of several; what it throws is the failure of the call. Mailbox thread
  * @param batching gathers elements if the function is a [[BatchAsyncFunction]] that is to be called with many
  * @param callKey names the call of an input; inputs with one key have the same answer
- * @param journal answers an input without a call, place or permit, if it has the key's rows
+ * @param journal answers an input without a call, slot or permit, if it has the key's rows
  * @param shareCalls inputs whose keys are equal, and that are in flight together, share one call. Each keeps
  *   its own total deadline, whose clock starts with the call or, if that is under way, when the input is
  *   taken in
  * @param budget counts attempts and what they use, and failed rows; once it is spent calls fail without one
  * @param ticketing set if the function is a [[TicketedFunction]], whose calls may be answered hours later: they
- *   keep their places in the capacity, and hold no permit meanwhile
+ *   keep their in-flight slots, and hold no permit meanwhile
  * @param accounted makes the rows that leave, of those of the answer or the policy, and the call's account
  * @param isRateLimit tells of a failure if the service refused the attempt, to be asked later
  * @param operatorName the name that the function is told

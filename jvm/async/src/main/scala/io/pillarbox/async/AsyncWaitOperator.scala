@@ -39,7 +39,7 @@ private[pillarbox] final class AsyncWaitOperator[IN, OUT](
       options.keyed.fold[StreamElementQueue[IN, OUT]](new OrderedStreamElementQueue(most)) { keyed =>
         new KeyOrderedStreamElementQueue(most, keyed.keyOf)
       }
-  private val calls = new CallWay[IN, OUT](
+  private val calls = new CallPipeline[IN, OUT](
     function,
     options,
     executor,

@@ -9,8 +9,8 @@ import io.pillarbox.metered.journal.CallTicket
 import io.pillarbox.metered.limit.{Permit, SharedPermit}
 
 /** The last stage of a call: calls the function, which no other stage knows. Mailbox thread only. */
-private[async] final class Attempts[IN, OUT](way: CallWay[IN, OUT]) extends Stage[IN, OUT] {
-  import way.{deadlines, function, inbox, metrics, time}
+private[async] final class Attempts[IN, OUT](pipeline: CallPipeline[IN, OUT]) extends Stage[IN, OUT] {
+  import pipeline.{deadlines, function, inbox, metrics, time}
 
   private type Attempt = CallAttempt[IN, OUT]
 
@@ -93,7 +93,7 @@ private[async] final class Attempts[IN, OUT](way: CallWay[IN, OUT]) extends Stag
     if (attempt.abandon(timeout)) {
       metrics.timeouts += 1
       tellCancelled(call, attempt)
-      way.settle(attempt)
+      pipeline.settle(attempt)
     }
   }
 
@@ -129,5 +129,5 @@ private[async] final class Attempts[IN, OUT](way: CallWay[IN, OUT]) extends Stag
   /** Cancels by the function; if that fails, the call is decided all the same. */
   private def tellCancelled(call: Call, attempt: Attempt): Unit =
     try function.cancel(call.input, attempt)
-    catch { case NonFatal(error) => CallWay.log.warn("Could not cancel {}", attempt, error) }
+    catch { case NonFatal(error) => CallPipeline.log.warn("Could not cancel {}", attempt, error) }
 }

@@ -6,9 +6,9 @@ import io.pillarbox.mailbox.ProcessingTimer
  * Gathers elements that are called together, and sends each group on as one call. The elements stay at this
  * stage until that call begins. Mailbox thread only.
  */
-private[async] final class Batches[IN, OUT](way: CallWay[IN, OUT], batching: Batching)
+private[async] final class Batches[IN, OUT](pipeline: CallPipeline[IN, OUT], batching: Batching)
     extends Stage[IN, OUT] {
-  private var gathering = new CallGroup(way)
+  private var gathering = new CallGroup(pipeline)
   private val waited = new ProcessingTimer {
     override def onProcessingTime(timestampMs: Long): Unit = send()
   }
@@ -26,13 +26,14 @@ private[async] final class Batches[IN, OUT](way: CallWay[IN, OUT], batching: Bat
     val members = gathering.members
     members.add(call)
     if (members.size >= batching.size && gathering.isWanted && members.size >= batching.size) send()
-    else if (members.size == 1) way.time.schedule(waited, way.time.currentProcessingTime + batching.waitMs)
+    else if (members.size == 1)
+      pipeline.time.schedule(waited, pipeline.time.currentProcessingTime + batching.waitMs)
   }
 
   private def send(): Unit = if (!gathering.members.isEmpty) {
-    way.time.cancel(waited): Unit
+    pipeline.time.cancel(waited): Unit
     val group = gathering
-    gathering = new CallGroup(way)
+    gathering = new CallGroup(pipeline)
     if (group.isWanted) goOn(group)
   }
 
@@ -44,5 +45,5 @@ private[async] final class Batches[IN, OUT](way: CallWay[IN, OUT], batching: Bat
     true
   }
 
-  override def close(): Unit = way.time.cancel(waited): Unit
+  override def close(): Unit = pipeline.time.cancel(waited): Unit
 }

@@ -40,6 +40,9 @@ private[async] final class CallAttempt[IN, OUT](
 
   def hasBegun: Boolean = startNanos != NotBegun
 
+  /** True if the function has it before its turn. */
+  def isAhead: Boolean = !hasBegun && !isStandIn
+
   /** True if it asks for the answer of a ticket. */
   val isPoll: Boolean = element.hasTicket
 

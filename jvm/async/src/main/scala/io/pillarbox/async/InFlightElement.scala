@@ -13,7 +13,7 @@ import io.pillarbox.metered.usage.{Usage, UsageUnits}
  * `callId` and `usage`.
  */
 private[async] sealed class InFlightElement[IN, OUT](
-    way: CallWay[IN, OUT],
+    pipeline: CallPipeline[IN, OUT],
     val elementId: Long,
     input: IN,
     timestampMs: Long
@@ -29,21 +29,40 @@ private[async] sealed class InFlightElement[IN, OUT](
   /** The attempt whose answer counts, if there is one. */
   var current: CallAttempt[IN, OUT] = _
 
-  /**
-   * The parts that it holds of stages, or null: the key of its call, the call that it shares with others, the
-   * queue of its key, the value whose limits hold for it, and a permit until an attempt takes that over.
-   */
+  /** Names the call, if its options need that; else null. */
   var key: CallKey = _
+
+  /** The call that it shares with others, or null. */
   var share: SharedCall[IN, OUT] = _
-  var line: KeyLine[IN, OUT] = _
-  var value: LaneValue[IN, OUT] = _
+
+  /** The permit of its next attempt, until that takes it over; or null. */
   var permit: Permit = _
 
-  /** True if it waits for a permit without a place. */
-  var isOutside: Boolean = false
+  private var held: Held[IN, OUT] = _
 
-  /** The amounts that its limits charge before it begins, or null. */
-  var charges: Array[Double] = _
+  /** Takes note of something that it holds until it is over. */
+  def hold(holding: Holding[IN, OUT]): Unit =
+    held = if (held eq null) holding.alone else new Held(holding, held)
+
+  def holds(holding: Holding[IN, OUT]): Boolean = (held ne null) && held.has(holding)
+
+  /** Takes something off the list; false if it does not hold it. */
+  def drop(holding: Holding[IN, OUT]): Boolean = {
+    val isHeld = holds(holding)
+    if (isHeld) held = held.without(holding)
+    isHeld
+  }
+
+  /** Gives all back, the last first. */
+  def giveBackAll(): Unit = {
+    if (permit ne null) permit.unused()
+    permit = null
+    while (held ne null) {
+      val last = held.last
+      held = held.rest
+      last.giveBack(this)
+    }
+  }
 
   /**
    * Attempts of those made that don't count for retries: they ended in a pause of the whole limit, or one after
@@ -79,17 +98,17 @@ private[async] sealed class InFlightElement[IN, OUT](
   /** The number of its next attempt. */
   def nextAttempt: Int = attempts + 1 - pauses
 
-  /** True if a budget counts its attempt as under way. */
-  var isCharged: Boolean = false
-
   /** True if it is called in place of the elements that share the call, and is not in the queue. */
   def isCarrier: Boolean = (share ne null) && (share.carrier eq this)
 
   /** True if no attempt may begin any more, since the total deadline has passed. */
-  def isOverdue: Boolean = totalDeadlineMs != Never && way.time.currentProcessingTime >= totalDeadlineMs
+  def isOverdue: Boolean = totalDeadlineMs != Never && pipeline.time.currentProcessingTime >= totalDeadlineMs
 
   /** True if it waits for an attempt that may still begin. */
-  def isWanted: Boolean = (at ne null) && (current eq null) && !isOverdue
+  def isWanted: Boolean = (at ne null) && ((current eq null) || current.isAhead) && !isOverdue
+
+  /** Does something with each element that the call is for. */
+  def each(action: InFlightElement[IN, OUT] => Unit): Unit = action(this)
 
   /** Written once, before the first future is handed out unless it was handed out ahead. */
   private var firstStartNanos: Long = NotStarted
@@ -103,12 +122,12 @@ private[async] sealed class InFlightElement[IN, OUT](
   /** What all its attempts have reported so far; null if nothing was. Any thread. */
   def usage: Usage = reported
 
-  def units: UsageUnits = way.options.units
+  def units: UsageUnits = pipeline.options.units
 
   /** Returns what counts of a report, and tells what is wrong with it: that must not fail the call. */
   def counted(unit: String, amount: Double): Double = {
     val isAmount = UsageUnits.isAmount(amount)
-    if (!isAmount || !units.names.contains(unit)) way.options.oddReport(unit, amount)
+    if (!isAmount || !units.names.contains(unit)) pipeline.options.oddReport(unit, amount)
     if (isAmount) amount else 0.0
   }
 
@@ -118,13 +137,13 @@ private[async] sealed class InFlightElement[IN, OUT](
       if (reported eq null) reported = new Usage(units)
     }
     reported.add(unit, amount)
-    way.metrics.usage.add(unit, amount)
+    pipeline.metrics.usage.add(unit, amount)
   }
 
   /** Any thread. */
-  def callId: String = way.options.callId(input, elementId, calledRound)
+  def callId: String = pipeline.options.callId(input, elementId, calledRound)
 
-  def elapsedMs: Long = if (hasStarted) (way.time.nanoTime - firstStartNanos) / 1000000L else 0L
+  def elapsedMs: Long = if (hasStarted) (pipeline.time.nanoTime - firstStartNanos) / 1000000L else 0L
 
   /** True once an attempt has begun. */
   def hasStarted: Boolean = firstStartNanos != NotStarted
@@ -158,7 +177,7 @@ private[async] sealed class InFlightElement[IN, OUT](
     var totalMs: Long = Never
     var phaseEndMs: Long = Never
 
-    override def onProcessingTime(timestampMs: Long): Unit = way.onDeadline(InFlightElement.this)
+    override def onProcessingTime(timestampMs: Long): Unit = pipeline.onDeadline(InFlightElement.this)
   }
 }
 
@@ -171,8 +190,8 @@ private[async] object InFlightElement {
  * Elements that are called together: behind the stage that gathers them, they are one call. Mailbox thread
  * only.
  */
-private[async] final class CallGroup[IN, OUT](way: CallWay[IN, OUT])
-    extends InFlightElement[IN, OUT](way, -1L, null.asInstanceOf[IN], AsyncOutput.NoTimestamp) {
+private[async] final class CallGroup[IN, OUT](pipeline: CallPipeline[IN, OUT])
+    extends InFlightElement[IN, OUT](pipeline, -1L, null.asInstanceOf[IN], AsyncOutput.NoTimestamp) {
   import InFlightElement.Never
 
   val members = new java.util.ArrayList[InFlightElement[IN, OUT]]
@@ -196,6 +215,8 @@ private[async] final class CallGroup[IN, OUT](way: CallWay[IN, OUT])
     isRefused = true
     isFirst
   }
+
+  override def each(action: InFlightElement[IN, OUT] => Unit): Unit = members.forEach(one => action(one))
 
   /** Drops the members that need no attempt any more; true if any is left. */
   override def isWanted: Boolean = {

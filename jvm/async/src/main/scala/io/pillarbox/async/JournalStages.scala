@@ -3,16 +3,20 @@ package io.pillarbox.async
 import io.pillarbox.metered.journal.{CallCost, CallJournal}
 
 /** Answers a call whose rows the journal has. Mailbox thread only; what the journal throws fails the task. */
-private[async] final class Answered[IN, OUT](way: CallWay[IN, OUT], journal: CallJournal[OUT])
+private[async] final class Answered[IN, OUT](pipeline: CallPipeline[IN, OUT], journal: CallJournal[OUT])
     extends Stage[IN, OUT] {
 
-  override def enter(call: Call): Unit = {
+  override def enter(call: Call): Unit = if (!answers(call)) goOn(call)
+
+  /** Takes a call out of wherever it waits, if the journal has its rows; else false. */
+  def answers(call: Call): Boolean = {
     val known = journal.find(call.key)
-    if (known eq null) goOn(call)
-    else {
-      way.metrics.journalHits += 1
-      CallAttempt.standIn(way.inbox, call).complete(known)
+    if (known ne null) {
+      pipeline.metrics.journalHits += 1
+      call.at = this
+      CallAttempt.standIn(pipeline.inbox, call).complete(known)
     }
+    known ne null
   }
 }
 

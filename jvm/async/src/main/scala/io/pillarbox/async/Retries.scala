@@ -8,10 +8,10 @@ import io.pillarbox.api.{NotRetryable, RetryAfter}
 import io.pillarbox.async.retry.FutureWrappers
 
 /** Sends a call on again, after a delay, if an attempt has failed. It waits here. Mailbox thread only. */
-private[async] final class Retries[IN, OUT](way: CallWay[IN, OUT]) extends Stage[IN, OUT] {
+private[async] final class Retries[IN, OUT](pipeline: CallPipeline[IN, OUT]) extends Stage[IN, OUT] {
   import Retries._
 
-  private val retry = way.options.retry
+  private val retry = pipeline.options.retry
   private var waiting = 0
 
   override def enter(call: Call): Unit = goOn(call)
@@ -28,7 +28,7 @@ private[async] final class Retries[IN, OUT](way: CallWay[IN, OUT]) extends Stage
 
   private def retries(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
     val cause = FutureWrappers.unwrapped(attempt.error)
-    val isPause = way.options.isLimited && Retries.pausesAll(cause)
+    val isPause = pipeline.options.isLimited && Retries.pausesAll(cause)
     if (isPause) call.pauses += 1
     val isWorthIt = isPause || (retry.canRetry(call.attempts - call.pauses) &&
       !cause.isInstanceOf[NotRetryable] && retry.retryOnException(cause))
@@ -41,7 +41,7 @@ private[async] final class Retries[IN, OUT](way: CallWay[IN, OUT]) extends Stage
     try delayMs = delayAfter(attempt, cause)
     catch { case NonFatal(problem) => attempt.fail(problem) }
     if (delayMs >= 0) {
-      way.options.onFailure.onRetry(call.input, call.attempts, cause)
+      pipeline.options.onFailure.onRetry(call.input, call.attempts, cause)
       val isAsked = cause.isInstanceOf[RetryAfter]
       backOff(call, delayMs, startOf(if (isAsked) null else attempt.group, delayMs))
     }
@@ -61,21 +61,21 @@ private[async] final class Retries[IN, OUT](way: CallWay[IN, OUT]) extends Stage
    * one time. A wait is a tenth shorter at most, and one that was asked for is none shorter.
    */
   private def startOf(group: CallGroup[IN, OUT], delayMs: Long): Long = {
-    val now = way.time.nanoTime
+    val now = pipeline.time.nanoTime
     if (group eq null) now
     else math.max(group.failedAt(now), now - math.min(delayMs, LongestBackOffMs) * 100000L)
   }
 
   private def backOff(call: Call, delayMs: Long, startNanos: Long): Unit = {
     waiting += 1
-    way.giveBack(call, this)
+    call.at = this
     call.current = null
-    way.deadlines.backsOff(call, startNanos, delayMs)
+    pipeline.deadlines.backsOff(call, startNanos, delayMs)
   }
 
   override def due(call: Call): Unit = {
     waiting -= 1
-    way.deadlines.waits(call)
+    pipeline.deadlines.waits(call)
     goOn(call)
   }
 

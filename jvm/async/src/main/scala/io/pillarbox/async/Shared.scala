@@ -9,8 +9,12 @@ import io.pillarbox.metered.journal.CallKey
  *
  * @param carrier the element that the call is made for, in place of those that share it: it is in no queue
  *   and has no total deadline
+ * @param onEnd called when the call is over
  */
-private[async] final class SharedCall[IN, OUT](val carrier: InFlightElement[IN, OUT]) {
+private[async] final class SharedCall[IN, OUT](
+    val carrier: InFlightElement[IN, OUT],
+    onEnd: SharedCall[IN, OUT] => Unit
+) extends Holding[IN, OUT] {
 
   /** The elements that wait for it, in the order in which they came. */
   val sharers = new util.LinkedHashSet[InFlightElement[IN, OUT]]
@@ -24,6 +28,9 @@ private[async] final class SharedCall[IN, OUT](val carrier: InFlightElement[IN, 
     pays
   }
 
+  /** Makes the next element with this key begin a new call. */
+  override def giveBack(carrier: InFlightElement[IN, OUT]): Unit = onEnd(this)
+
   def add(element: InFlightElement[IN, OUT]): Unit = {
     element.share = this
     sharers.add(element): Unit
@@ -34,7 +41,7 @@ private[async] final class SharedCall[IN, OUT](val carrier: InFlightElement[IN, 
  * Lets elements with equal keys that are in flight together share one call. They stay here; a carrier goes
  * on. Mailbox thread only.
  */
-private[async] final class Shared[IN, OUT](way: CallWay[IN, OUT]) extends Stage[IN, OUT] {
+private[async] final class Shared[IN, OUT](pipeline: CallPipeline[IN, OUT]) extends Stage[IN, OUT] {
   private val inFlight = new util.HashMap[CallKey, SharedCall[IN, OUT]]
 
   override def enter(call: Call): Unit = {
@@ -42,16 +49,17 @@ private[async] final class Shared[IN, OUT](way: CallWay[IN, OUT]) extends Stage[
     if (known eq null) begin(call)
     else {
       known.add(call)
-      way.metrics.shared += 1
-      if (known.carrier.hasStarted) way.deadlines.joins(call)
+      pipeline.metrics.shared += 1
+      if (known.carrier.hasStarted) pipeline.deadlines.joins(call)
     }
   }
 
   private def begin(call: Call): Unit = {
-    val carrier = new InFlightElement[IN, OUT](way, call.elementId, call.input, call.timestampMs)
+    val carrier = new InFlightElement[IN, OUT](pipeline, call.elementId, call.input, call.timestampMs)
     carrier.key = call.key
-    carrier.share = new SharedCall(carrier)
+    carrier.share = new SharedCall(carrier, forget(_))
     carrier.share.add(call)
+    carrier.hold(carrier.share)
     inFlight.put(call.key, carrier.share)
     goOn(carrier)
   }
@@ -59,7 +67,7 @@ private[async] final class Shared[IN, OUT](way: CallWay[IN, OUT]) extends Stage[
   override def ended(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
     if (call.isCarrier)
       try decide(call, attempt)
-      finally way.leave(call)
+      finally pipeline.leave(call)
     !call.isCarrier
   }
 
@@ -68,7 +76,7 @@ private[async] final class Shared[IN, OUT](way: CallWay[IN, OUT]) extends Stage[
    * answer of their own on its way.
    */
   private def decide(carrier: Call, attempt: CallAttempt[IN, OUT]): Unit = {
-    left(carrier)
+    forget(carrier.share)
     val sharers = new util.ArrayList(carrier.share.sharers)
     carrier.share.sharers.clear()
     var problem: Throwable = null
@@ -76,7 +84,7 @@ private[async] final class Shared[IN, OUT](way: CallWay[IN, OUT]) extends Stage[
       if ((sharer.current eq null) || sharer.current.abandon())
         try {
           sharer.attempts = carrier.attempts
-          way.out(sharer, attempt)
+          pipeline.out(sharer, attempt)
         } catch {
           case error: Throwable => if (problem eq null) problem = error else problem.addSuppressed(error)
         }
@@ -84,17 +92,17 @@ private[async] final class Shared[IN, OUT](way: CallWay[IN, OUT]) extends Stage[
     if (problem ne null) throw problem
   }
 
+  private def forget(shared: SharedCall[IN, OUT]): Unit =
+    inFlight.remove(shared.carrier.key, shared): Unit
+
   /** Cancels a call that no element waits for any more. */
   override def withdraw(sharer: Call): Unit = {
     val sharers = sharer.share.sharers
-    if (sharers.remove(sharer) && sharers.isEmpty) way.cancel(sharer.share.carrier): Unit
+    if (sharers.remove(sharer) && sharers.isEmpty) pipeline.cancel(sharer.share.carrier): Unit
   }
-
-  /** Makes the next element with this key begin a new call. */
-  override def left(carrier: Call): Unit = inFlight.remove(carrier.key, carrier.share): Unit
 
   override def close(): Unit = new util.ArrayList(inFlight.values).forEach { shared =>
     shared.sharers.clear()
-    way.abandon(shared.carrier)
+    pipeline.abandon(shared.carrier)
   }
 }

@@ -3,14 +3,14 @@ package io.pillarbox.async
 import scala.annotation.unused
 
 /**
- * One station of a call's way; [[CallWay]] has the list. A stage passes a call on, holds it until an event,
- * or answers it, and knows no other stage. A call gives back what it holds of a stage when it is over,
- * whatever ended it. Mailbox thread only.
+ * A stage of the [[CallPipeline]], which has the list. A stage passes a call on, holds it until an event,
+ * or answers it, and knows no other stage. What it gives the call is a [[Holding]], on the list of the call,
+ * which gives it back when it is over, whatever ended it. Mailbox thread only.
  */
 private[async] abstract class Stage[IN, OUT] {
   protected final type Call = InFlightElement[IN, OUT]
 
-  /** The stages on either side; null at the ends. Only [[CallWay]] reads `before`. */
+  /** The stages on either side; null at the ends. Only [[CallPipeline]] reads `before`. */
   private[async] final var before: Stage[IN, OUT] = _
   protected final var next: Stage[IN, OUT] = _
 
@@ -41,14 +41,8 @@ private[async] abstract class Stage[IN, OUT] {
    */
   def ended(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = true
 
-  /** Ends a call that stands here and has not passed. */
+  /** Ends a call that stands here, and has not passed. What it holds is given back by itself. */
   def withdraw(call: Call): Unit = ()
-
-  /** Ends a call that has passed, or takes it back to an earlier stage. */
-  def left(call: Call): Unit = ()
-
-  /** True if nothing more may be taken in. */
-  def isFull: Boolean = false
 
   /**
    * Tells that no input comes for a while: incomplete groups go on as they are.

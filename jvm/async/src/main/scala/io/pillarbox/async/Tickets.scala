@@ -8,11 +8,13 @@ import io.pillarbox.metered.journal.TicketJournal
 /** Finds the tickets that calls were given before. Mailbox thread only; what the journal throws fails the task. */
 private[async] final class KnownTickets[IN, OUT](journal: TicketJournal) extends Stage[IN, OUT] {
   override def enter(call: Call): Unit = {
-    if (call.ticket eq null) {
-      call.ticket = journal.find(call.key)
-      call.roundsBefore = call.ticketRound
-    }
+    find(call)
     goOn(call)
+  }
+
+  def find(call: Call): Unit = if (call.ticket eq null) {
+    call.ticket = journal.find(call.key)
+    call.roundsBefore = call.ticketRound
   }
 }
 
@@ -22,12 +24,12 @@ private[async] final class KnownTickets[IN, OUT](journal: TicketJournal) extends
  * together are asked for together, and submitted together again if that has failed: so their service sees the
  * same request. Mailbox thread only; what the journal throws fails the task.
  */
-private[async] final class Tickets[IN, OUT](way: CallWay[IN, OUT], ticketing: Ticketing)
+private[async] final class Tickets[IN, OUT](pipeline: CallPipeline[IN, OUT], ticketing: Ticketing)
     extends Stage[IN, OUT] {
   import ticketing.{journal, pollMs}
 
   /** The time for which elements wait for others of theirs, as they did when they were submitted. */
-  private val companyMs = way.options.batching.fold(pollMs)(_.waitMs)
+  private val companyMs = pipeline.options.batching.fold(pollMs)(_.waitMs)
 
   /** By what they have in common: the text of a ticket, or a submission that failed. */
   private val waiting = new util.HashMap[AnyRef, Waiting]
@@ -67,9 +69,9 @@ private[async] final class Tickets[IN, OUT](way: CallWay[IN, OUT], ticketing: Ti
     call.pauses = call.attempts - (call.ticketRound - call.roundsBefore)
     if (ticketing.waits) {
       call.carry(attempt.usage)
-      way.giveBack(call, this)
+      call.at = this
       call.current = null
-      way.deadlines.waits(call)
+      pipeline.deadlines.waits(call)
       waitingFor(call).pollLater(call)
     } else attempt.endAs(new PendingException(call.ticket.text))
     !ticketing.waits
@@ -96,7 +98,7 @@ private[async] final class Tickets[IN, OUT](way: CallWay[IN, OUT], ticketing: Ti
   }
 
   override def close(): Unit = {
-    waiting.values.forEach(way.time.cancel(_): Unit)
+    waiting.values.forEach(pipeline.time.cancel(_): Unit)
     waiting.clear()
     gathering.clear()
   }
@@ -117,7 +119,7 @@ private[async] final class Tickets[IN, OUT](way: CallWay[IN, OUT], ticketing: Ti
     def pollLater(call: Call): Unit = {
       members.add(call)
       hasPolled = true
-      if (gathering.remove(this)) way.time.cancel(this): Unit
+      if (gathering.remove(this)) pipeline.time.cancel(this): Unit
       wake(pollMs)
     }
 
@@ -132,12 +134,12 @@ private[async] final class Tickets[IN, OUT](way: CallWay[IN, OUT], ticketing: Ti
       ((call.submission eq submission) || ((call.current ne null) && (call.current.group eq submission)))
 
     private def wake(ms: Long): Unit =
-      if (!isScheduled) way.time.schedule(this, way.time.currentProcessingTime + ms)
+      if (!isScheduled) pipeline.time.schedule(this, pipeline.time.currentProcessingTime + ms)
 
     def drop(call: Call): Unit = if (members.remove(call) && members.isEmpty) end()
 
     private def end(): Unit = {
-      way.time.cancel(this): Unit
+      pipeline.time.cancel(this): Unit
       gathering.remove(this)
       waiting.remove(common): Unit
     }
@@ -151,7 +153,7 @@ private[async] final class Tickets[IN, OUT](way: CallWay[IN, OUT], ticketing: Ti
     }
 
     private def groupOf(calls: util.Set[Call]): CallGroup[IN, OUT] = {
-      val group = new CallGroup(way)
+      val group = new CallGroup(pipeline)
       common match {
         // In the order of then, whatever the order in which they come back.
         case submission: CallGroup[IN @unchecked, OUT @unchecked] =>

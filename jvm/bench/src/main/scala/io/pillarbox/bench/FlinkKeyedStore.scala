@@ -64,7 +64,7 @@ final class FlinkKeyedStore(kind: String, ttl: String) extends KeyedStore {
   private def bind[S <: State](descriptor: StateDescriptor[S, _]): S = {
     if (ttl != "off") {
       val config = StateTtlConfig.newBuilder(Duration.ofMillis(KeyedStore.TtlMillis))
-      descriptor.enableTimeToLive((if (ttl == "on") config else config.disableCleanupInBackground()).build())
+      descriptor.enableTimeToLive(config.build())
     }
     backend.getPartitionedState(VoidNamespace.INSTANCE, VoidNamespaceSerializer.INSTANCE, descriptor)
   }

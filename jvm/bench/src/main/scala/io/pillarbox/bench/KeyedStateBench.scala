@@ -19,7 +19,7 @@ class KeyedStateBench extends PeerBench {
   @Param(Array("heap", "rocksdb"))
   var backend: String = _
 
-  @Param(Array("off", "on", "lazy"))
+  @Param(Array("off", "on"))
   var ttl: String = _
 
   @Param(Array("100000"))

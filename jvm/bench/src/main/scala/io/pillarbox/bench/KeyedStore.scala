@@ -45,7 +45,7 @@ object KeyedStore {
   /**
    * @param system flink or pillarbox
    * @param backend heap or rocksdb
-   * @param ttl off, on (default clean-up), lazy (clean-up on reads only)
+   * @param ttl off or on
    */
   def open(system: String, backend: String, ttl: String): KeyedStore =
     if (system != "flink") new PillarboxKeyedStore(backend, ttl)
@@ -84,18 +84,15 @@ object KeyedStore {
 
 private final class PillarboxKeyedStore(kind: String, ttl: String) extends KeyedStore {
   private val directory = Files.createTempDirectory("pillarbox-bench")
-  private val range = KeyGroupRange(0, KeyedStore.KeyGroups - 1)
 
   /** As on Spark: a field, which is set once a micro-batch. */
   private val clock = new EventClock
   startBatch()
   private val backend: KeyedStateBackend[Long] =
-    if (kind == "heap") new HeapKeyedStateBackend(ScalaSerializers.long, KeyedStore.KeyGroups, range, clock)
+    if (kind == "heap") new HeapKeyedStateBackend(ScalaSerializers.long, clock)
     else
       new RocksDBKeyedStateBackend(
         ScalaSerializers.long,
-        KeyedStore.KeyGroups,
-        range,
         clock,
         RocksDBConfig(directory, KeyedStore.RocksDBBytes, KeyedStore.WriteBackBytes)
       )
@@ -105,14 +102,8 @@ private final class PillarboxKeyedStore(kind: String, ttl: String) extends Keyed
   private val list = backend.getOrCreate(living(StateDescriptor.list("list", Serializers.ofLong)))
   private val keyed = backend.asInstanceOf[KeyedStateBackend[java.lang.Long]]
 
-  private def living[S <: State](descriptor: StateDescriptor[S]): StateDescriptor[S] = {
-    val config = StateTtl.ofMillis(KeyedStore.TtlMillis)
-    ttl match {
-      case "off" => descriptor
-      case "on" => descriptor.withTtl(config)
-      case _ => descriptor.withTtl(config.withCleanup(StateTtl.Cleanup.NONE))
-    }
-  }
+  private def living[S <: State](descriptor: StateDescriptor[S]): StateDescriptor[S] =
+    if (ttl == "off") descriptor else descriptor.withTtl(StateTtl.ofMillis(KeyedStore.TtlMillis))
 
   override def setKey(key: java.lang.Long): Unit = keyed.setCurrentKey(key)
   override def value(): java.lang.Long = handle.value()

@@ -5,11 +5,11 @@ import io.pillarbox.api.{ScalaSerializers, TimeDomain}
 import java.nio.file.{Files, Path}
 
 import io.pillarbox.queue._
-import io.pillarbox.state.{KeyGroupRange, Namespace}
+import io.pillarbox.state.Namespace
 import io.pillarbox.timer.{Timer, TimerQueues, TimerType}
 import org.rocksdb.{BlockBasedTableConfig, LRUCache, Options, ReadOptions, RocksDB, WriteOptions}
 
-/** A queue of timers with a `Long` as key, without namespace, in 128 key groups. */
+/** A queue of timers with a `Long` as key, without namespace. */
 trait TimerQueue extends AutoCloseable {
   def add(key: Long, timestamp: Long): Boolean
 
@@ -48,9 +48,8 @@ object TimerQueue {
   }
 
   private final class Ours(queues: TimerQueues, whenClosed: () => Unit) extends TimerQueue {
-    private val timerType = new TimerType(TimeDomain.EVENT_TIME, ScalaSerializers.long, KeyGroups)
-    private val queue: KeyGroupedInternalPriorityQueue[Timer[Long]] =
-      queues.newQueue(timerType, KeyGroupRange(0, KeyGroups - 1))
+    private val timerType = new TimerType(TimeDomain.EVENT_TIME, ScalaSerializers.long)
+    private val queue: InternalPriorityQueue[Timer[Long]] = queues.newQueue(timerType)
 
     override def add(key: Long, timestamp: Long): Boolean =
       queue.add(timerType.newTimer(key, Namespace.Void, timestamp))

@@ -7,9 +7,9 @@ import io.pillarbox.spark.async._
 import io.pillarbox.spark.base.{Build, PillarboxConf, RecentFailures, SpecJson}
 import io.pillarbox.spark.inspect.{CheckpointCatalog, StateAddress, StateReader}
 import io.pillarbox.spark.journal.JournalPurge
-import io.pillarbox.spark.keyed.KeyedSpec
 import io.pillarbox.spark.keyed.jvm.JvmKeyedOperator
 import io.pillarbox.spark.keyed.python.PythonKeyedOperator
+import io.pillarbox.spark.keyed.{KeyedOperatorFactory, KeyedSpec}
 import io.pillarbox.spark.plan.{AsyncIOPlanner, KeyedPlanner, PillarboxStrategy, PlannedCalls, ReadState}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.pillarbox.{DriverMessages, PythonDriver, SparkAdapter, UserFunction}
@@ -47,7 +47,7 @@ private[pillarbox] object PythonBridge {
    * @param specJson an [[AsyncIOSpec]] as JSON
    */
   def asyncIO(df: DataFrame, function: AnyRef, specJson: String): DataFrame = {
-    val spec = AsyncIOSpec.fromJson(specJson)
+    val spec = SpecJson.read[AsyncIOSpec](specJson)
     val python = Option(function).map(UserFunction.of)
     val called = python.filter(_ => spec.className.isEmpty).map(AsyncIOFunction.Python)
     new AsyncIOPlanner(df, spec).dataFrame(
@@ -81,20 +81,18 @@ private[pillarbox] object PythonBridge {
    *   spec's `initial`, and one that rows are sorted by; null for none
    */
   def processKeyed(df: DataFrame, function: AnyRef, specJson: String, initial: DataFrame): DataFrame = {
-    val spec = KeyedSpec.fromJson(specJson)
+    val spec = SpecJson.read[KeyedSpec](specJson)
     val planner = new KeyedPlanner(df, spec, Option(initial))
-    spec.form match {
-      case "scan" => planner.scan()
-      case "jvm" =>
-        val name = className(spec.name, spec.className)
-        planner.dataFrame(JvmKeyedOperator.Factory(name, spec.options))
-      case "row" | "arrow" =>
-        planner.dataFrame(PythonKeyedOperator.Factory(spec.form, UserFunction.of(function)))
-      case other =>
-        throw new IllegalArgumentException(
-          s"${spec.name}: the form of a keyed function is row, arrow, jvm or scan, found \"$other\""
-        )
-    }
+    spec.scan.fold(planner.dataFrame(keyedFactory(spec, function)))(planner.scan)
+  }
+
+  private def keyedFactory(spec: KeyedSpec, function: AnyRef): KeyedOperatorFactory = spec.form match {
+    case "jvm" => JvmKeyedOperator.Factory(className(spec.name, spec.className), spec.options)
+    case "row" | "arrow" => PythonKeyedOperator.Factory(spec.form, UserFunction.of(function))
+    case other =>
+      throw new IllegalArgumentException(
+        s"${spec.name}: the form of a keyed function is row, arrow, jvm or scan, found \"$other\""
+      )
   }
 
   /**

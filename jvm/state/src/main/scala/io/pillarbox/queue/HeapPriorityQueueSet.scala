@@ -3,8 +3,6 @@ package io.pillarbox.queue
 import java.util.Comparator
 import java.util.function.ToIntFunction
 
-import io.pillarbox.state.KeyGroupRange
-
 /**
  * A heap of the elements of several key groups with set semantics by `equals`.
  *

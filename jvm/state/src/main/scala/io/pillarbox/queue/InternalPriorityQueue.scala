@@ -3,7 +3,9 @@ package io.pillarbox.queue
 import scala.util.Using
 
 /**
- * Hands out its elements in ascending order of [[Prioritized.priority]].
+ * Hands out its elements in ascending order of [[Prioritized.priority]], then of the tie-break that it was
+ * given. In a set a duplicate is an element that is `equals` (heap) or has the same bytes (byte store); the
+ * one that was there first stays.
  *
  * All methods run on the mailbox thread of the task that owns the queue. `null` is never an element.
  *
@@ -36,6 +38,12 @@ private[pillarbox] trait InternalPriorityQueue[T <: Prioritized] {
   /** The number of elements if it is known without counting them, else -1. */
   def knownSize: Int = size
 
+  /**
+   * About the number of elements, for people to read: exact where [[size]] needs no counting. Costs little,
+   * however often it is asked for.
+   */
+  def estimatedSize(): Long = size.toLong
+
   /** Adds all; cheaper than one by one where the order can be built in bulk. `null` counts as empty. */
   def addAll(elements: Iterable[T]): Unit
 
@@ -55,12 +63,6 @@ private[pillarbox] trait KeyGroupedInternalPriorityQueue[T <: Prioritized] exten
    * @throws IllegalArgumentException if the key group is not one of the queue's
    */
   def subsetForKeyGroup(keyGroup: Int): IndexedSeq[T]
-
-  /**
-   * About the number of elements, for people to read: exact where [[size]] needs no counting. Costs little,
-   * however often it is asked for.
-   */
-  def estimatedSize(): Long = size.toLong
 }
 
 /**
@@ -71,4 +73,22 @@ private[pillarbox] trait KeyGroupedInternalPriorityQueue[T <: Prioritized] exten
  */
 private[pillarbox] trait Prioritized {
   def priority: Long
+}
+
+/**
+ * An iterator that may hold native memory: close it, also when it was not read to its end.
+ *
+ * `close` may be called more than once. `next` past the end throws `NoSuchElementException`.
+ */
+private[pillarbox] trait CloseableIterator[+T] extends Iterator[T] with AutoCloseable {
+  override def close(): Unit = ()
+}
+
+private[pillarbox] object CloseableIterator {
+
+  /** Wraps an iterator that holds nothing which needs closing. */
+  def of[T](underlying: Iterator[T]): CloseableIterator[T] = new CloseableIterator[T] {
+    override def hasNext: Boolean = underlying.hasNext
+    override def next(): T = underlying.next()
+  }
 }

@@ -4,8 +4,6 @@ import java.util.function.{LongSupplier, ToIntFunction}
 
 import scala.util.Using
 
-import io.pillarbox.state.KeyGroupRange
-
 /**
  * Joins one queue a key group to one queue: a heap of queues, ordered by their heads.
  *

@@ -16,20 +16,13 @@ private[pillarbox] object OrderPreserving {
 
   def readInt(in: InputView): Int = in.readInt() ^ Int.MinValue
 
-  /** Writes an unsigned number of `width` bytes (1 or 2): the key group in front of every key. */
-  def writeKeyGroup(keyGroup: Int, width: Int, out: OutputView): Unit =
-    if (width == 1) out.writeByte(keyGroup) else out.writeShort(keyGroup)
-
-  /**
-   * The number of bytes of a key group in a key: 1 for up to 128 key groups, else 2, so that all keys of a
-   * state agree.
-   */
-  def keyGroupWidth(maxKeyGroups: Int): Int = if (maxKeyGroups <= 128) 1 else 2
+  /** The bytes of the key group in front of every key, an unsigned number. */
+  final val KeyGroupBytes = 2
 
   /** The smallest key of a key group; for the group after the last, the end of all keys. */
-  def keyGroupStart(keyGroup: Int, width: Int): Array[Byte] = {
-    val out = new OutputView(width)
-    writeKeyGroup(keyGroup, width, out)
+  def keyGroupStart(keyGroup: Int): Array[Byte] = {
+    val out = new OutputView(KeyGroupBytes)
+    out.writeShort(keyGroup)
     out.toByteArray
   }
 

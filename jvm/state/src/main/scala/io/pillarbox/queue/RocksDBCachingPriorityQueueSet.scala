@@ -21,33 +21,32 @@ import io.pillarbox.api.{InputView, OutputView}
  *
  * Elements handed out are read from bytes: they share nothing with the objects that were added.
  *
- * @param keyGroupWidth bytes of the key group in front of every key, see [[OrderPreserving.keyGroupWidth]]
  * @param cacheCapacity the most elements that the cache holds, at least 1
  * @param rangeDeleteAfter the number of polled elements at which they are deleted from the store, as one
  *   range
  */
 private[pillarbox] final class RocksDBCachingPriorityQueueSet[T >: Null <: Prioritized](
     keyGroup: Int,
-    keyGroupWidth: Int,
     serializer: OrderPreservingSerializer[T],
     store: OrderedByteStore,
     cacheCapacity: Int = RocksDBCachingPriorityQueueSet.DefaultCacheCapacity,
     rangeDeleteAfter: Int = RocksDBCachingPriorityQueueSet.DefaultRangeDeleteAfter
 ) extends InternalPriorityQueue[T] {
+  import OrderPreserving.KeyGroupBytes
   import RocksDBCachingPriorityQueueSet._
   require(
     cacheCapacity > 0,
     s"The cache of a queue needs room for at least one element, found $cacheCapacity"
   )
 
-  private val groupEnd = OrderPreserving.keyGroupStart(keyGroup + 1, keyGroupWidth)
-  private val cache = new OrderedKeyCache(cacheCapacity, keyGroupWidth)
+  private val groupEnd = OrderPreserving.keyGroupStart(keyGroup + 1)
+  private val cache = new OrderedKeyCache(cacheCapacity, KeyGroupBytes)
   private val polled = new PolledKeys(store, rangeDeleteAfter)
   private val output = new OutputView(64)
   private val input = new InputView
 
   /** All elements below this key are in the cache; `groupEnd` means all. */
-  private var coverageEnd = OrderPreserving.keyGroupStart(keyGroup, keyGroupWidth)
+  private var coverageEnd = OrderPreserving.keyGroupStart(keyGroup)
   private var head: T = null
 
   override def peek(): T = {
@@ -114,13 +113,13 @@ private[pillarbox] final class RocksDBCachingPriorityQueueSet[T >: Null <: Prior
 
   private def keyOf(element: T): Array[Byte] = {
     output.clear()
-    OrderPreserving.writeKeyGroup(keyGroup, keyGroupWidth, output)
+    output.writeShort(keyGroup)
     serializer.serialize(element, output)
     output.toByteArray
   }
 
   private def read(key: Array[Byte]): T = {
-    input.wrap(key, keyGroupWidth, key.length - keyGroupWidth)
+    input.wrap(key, KeyGroupBytes, key.length - KeyGroupBytes)
     serializer.deserialize(input)
   }
 

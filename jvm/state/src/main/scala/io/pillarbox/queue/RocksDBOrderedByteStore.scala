@@ -14,8 +14,6 @@ import org.rocksdb.ColumnFamilyHandle
  * use of this.
  *
  * @param limitBytes the bytes that may wait, about
- * @param keyGroupWidth the bytes (1 or 2) of a key's group, see [[OrderPreserving.keyGroupWidth]]; matters
- *   for speed only
  * @param shared the budget for the memory that it takes beyond a little
  * @param isMine false for keys that are left out, as those of another database; null if there are none
  */
@@ -23,11 +21,10 @@ private[pillarbox] final class RocksDBOrderedByteStore(
     database: RocksDBStore,
     family: ColumnFamilyHandle,
     limitBytes: Int = RocksDBOrderedByteStore.DefaultLimitBytes,
-    keyGroupWidth: Int = 1,
     isMine: Array[Byte] => Boolean = null,
     shared: CacheBudget = CacheBudget.Unlimited
 ) extends OrderedByteStore {
-  private val entries = BlindEntries.inFamily(database, family, limitBytes, keyGroupWidth, shared)
+  private val entries = BlindEntries.inFamily(database, family, limitBytes, shared)
 
   override def put(key: Array[Byte]): Unit = entries.set(key, key.length, isThere = true)
 

@@ -10,7 +10,7 @@ import io.pillarbox.api.{MapState, StateDescriptor}
 private[pillarbox] trait IteratedMap[UK, UV] extends MapState[UK, UV] {
   def descriptor: StateDescriptor[_]
 
-  protected def cursor(): StampedCursor[UK, UV]
+  protected def cursor(): TimestampedCursor[UK, UV]
 
   /** Tells if there is an entry of this key; does not count as an access. */
   protected def isThere(key: UK): Boolean
@@ -27,7 +27,7 @@ private[pillarbox] trait IteratedMap[UK, UV] extends MapState[UK, UV] {
     override protected def made: Entry[UK, UV] = new LiveEntry(at)
   }
 
-  private abstract class Walk[A](protected val at: StampedCursor[UK, UV]) extends util.Iterator[A] {
+  private abstract class Walk[A](protected val at: TimestampedCursor[UK, UV]) extends util.Iterator[A] {
     private var isAhead = false
     private var isOver = false
     private var hasLast = false
@@ -61,7 +61,7 @@ private[pillarbox] trait IteratedMap[UK, UV] extends MapState[UK, UV] {
   }
 
   /** An entry that an iteration returned; setting its value puts it into the map. */
-  private final class LiveEntry(at: StampedCursor[UK, UV]) extends SimpleEntry[UK, UV](at.key, at.value) {
+  private final class LiveEntry(at: TimestampedCursor[UK, UV]) extends SimpleEntry[UK, UV](at.key, at.value) {
     override def setValue(value: UV): UV = {
       at.check()
       if (!isThere(getKey)) throw StateErrors.entryGone(descriptor.name)

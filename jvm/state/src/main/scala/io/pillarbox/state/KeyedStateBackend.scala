@@ -12,25 +12,14 @@ import io.pillarbox.api.{State, StateDescriptor, TypeSerializer}
  * Every method is for the owner thread (the creating one, until [[takeOwnership]]), except where it says
  * otherwise. State is durable only through what [[commit]] and [[snapshot]] write; restoring a snapshot and
  * the logs after it, in order, into a new backend of either kind gives the state of the last log's commit.
- *
- * @param maxKeyGroups the number of all key groups; fixed for the life of the state
- * @param keyGroupRange the key groups that this partition owns
  */
 private[pillarbox] abstract class KeyedStateBackend[K](
     final val keySerializer: TypeSerializer[K],
-    final val maxKeyGroups: Int,
-    final val keyGroupRange: KeyGroupRange,
     final val clock: StateClock
 ) extends AutoCloseable {
-  require(
-    maxKeyGroups > keyGroupRange.end && maxKeyGroups <= KeyedStateBackend.MaxKeyGroups,
-    s"Key groups $keyGroupRange don't fit into $maxKeyGroups (at most ${KeyedStateBackend.MaxKeyGroups})"
-  )
-
   private var owner: Thread = Thread.currentThread
   private var key: K = _
   private var keySet = false
-  private var group = -1
   private[state] var keyHash = 0
   private[state] var namespace: Namespace = Namespace.Void
 
@@ -40,12 +29,11 @@ private[pillarbox] abstract class KeyedStateBackend[K](
   private val states = mutable.LinkedHashMap.empty[String, KeyedStateBackend.Registered]
   protected final var currentVersion = 0L
   protected final var isClosed = false
-  private var everyRecord: Array[() => Unit] = Array.empty
 
   /**
    * Makes `key` the current key, on which handles act, in the void namespace.
    *
-   * @throws IllegalArgumentException if the key is null or outside the backend's key groups
+   * @throws IllegalArgumentException if the key is null
    */
   final def setCurrentKey(key: K): Unit = {
     if (key == null) throw new IllegalArgumentException("The current key can't be null: filter such rows out")
@@ -55,10 +43,11 @@ private[pillarbox] abstract class KeyedStateBackend[K](
   /** Does as [[setCurrentKey]], with the key's hash by the key serializer. */
   private[pillarbox] final def setCurrentKey(key: K, hash: Int): Unit = {
     checkThread()
-    val keyGroup = KeyGroups.keyGroupOf(hash, maxKeyGroups)
-    if (!keyGroupRange.contains(keyGroup)) throw StateErrors.outsideRange(keyGroup, keyGroupRange)
-    moveTo(key, hash, keyGroup)
-    runEveryRecord()
+    this.key = key
+    keySet = true
+    keyHash = hash
+    namespace = Namespace.Void
+    contextVersion += 1
   }
 
   /** Leaves the key context: keyed access fails until the next [[setCurrentKey]]. */
@@ -70,8 +59,6 @@ private[pillarbox] abstract class KeyedStateBackend[K](
 
   /** @throws StateAccessException if no key is set */
   final def currentKey: K = if (keySet) key else throw StateErrors.noCurrentKey
-
-  final def currentKeyGroup: Int = if (keySet) group else throw StateErrors.noCurrentKey
 
   /** Sets the namespace that handles act on until the next [[setCurrentKey]]. */
   final def setCurrentNamespace(namespace: Namespace): Unit = {
@@ -107,15 +94,17 @@ private[pillarbox] abstract class KeyedStateBackend[K](
   final def getOrCreate[S <: State](descriptor: StateDescriptor[S]): S =
     registered(descriptor).handle.asInstanceOf[S]
 
-  /** Returns the raw state behind a handle, whose stamps the caller judges; created if there is none. */
-  private[pillarbox] final def stampedValue[T](descriptor: StateDescriptor[_]): StampedValue[T] =
-    registered(descriptor).raw.asInstanceOf[StampedValue[T]]
+  /** Returns the raw state behind a handle, whose timestamps the caller judges; created if there is none. */
+  private[pillarbox] final def timestampedValue[T](descriptor: StateDescriptor[_]): TimestampedValue[T] =
+    registered(descriptor).raw.asInstanceOf[TimestampedValue[T]]
 
-  private[pillarbox] final def stampedList[T](descriptor: StateDescriptor[_]): StampedList[T] =
-    registered(descriptor).raw.asInstanceOf[StampedList[T]]
+  private[pillarbox] final def timestampedList[T](descriptor: StateDescriptor[_]): TimestampedList[T] =
+    registered(descriptor).raw.asInstanceOf[TimestampedList[T]]
 
-  private[pillarbox] final def stampedMap[UK, UV](descriptor: StateDescriptor[_]): StampedMap[UK, UV] =
-    registered(descriptor).raw.asInstanceOf[StampedMap[UK, UV]]
+  private[pillarbox] final def timestampedMap[UK, UV](
+      descriptor: StateDescriptor[_]
+  ): TimestampedMap[UK, UV] =
+    registered(descriptor).raw.asInstanceOf[TimestampedMap[UK, UV]]
 
   private def registered(descriptor: StateDescriptor[_]): KeyedStateBackend.Registered = {
     checkThread()
@@ -153,8 +142,8 @@ private[pillarbox] abstract class KeyedStateBackend[K](
    * Reads a snapshot, or a log that follows the last read one. Must come before the first state is
    * registered.
    *
-   * Entries of key groups outside the range are left out. Those of several partitions (before a change of
-   * their number) may be read one after the other, with [[restoresOther]] between them.
+   * Those of several partitions (before a change of their number) may be read one after the other, with
+   * [[restoresOther]] between them.
    *
    * @param source names the file in errors
    * @param keeps true for the keys whose entries are taken; null for all
@@ -196,15 +185,12 @@ private[pillarbox] abstract class KeyedStateBackend[K](
   /** Frees everything. Idempotent; any thread, once the owner has stopped using the backend. */
   override def close(): Unit
 
-  protected def createState(descriptor: StateDescriptor[_]): Stamped
+  protected def createState(descriptor: StateDescriptor[_]): Timestamped
 
-  /** Returns the state as the user gets it: the raw state, or a layer over it that judges its stamps. */
-  protected def judged(raw: Stamped): State
+  /** Returns the state as the user gets it: the raw state, or a layer over it that judges its timestamps. */
+  protected def judged(raw: Timestamped): State
 
   private[state] final def hasCurrentKey: Boolean = keySet
-
-  /** Runs `action` each time a key is set, after the change. */
-  private[state] final def onEveryRecord(action: () => Unit): Unit = everyRecord = everyRecord :+ action
 
   /** Checks the thread and that there is a key; every keyed access calls it first. */
   private[pillarbox] final def checkAccess(): Unit = {
@@ -228,31 +214,12 @@ private[pillarbox] abstract class KeyedStateBackend[K](
     }
   }
 
-  private def moveTo(key: K, hash: Int, keyGroup: Int): Unit = {
-    this.key = key
-    keySet = true
-    keyHash = hash
-    group = keyGroup
-    namespace = Namespace.Void
-    contextVersion += 1
-  }
-
-  private def runEveryRecord(): Unit = {
-    var i = 0
-    while (i < everyRecord.length) {
-      everyRecord(i)()
-      i += 1
-    }
-  }
 }
 
 private[pillarbox] object KeyedStateBackend {
 
   /** A state as it is kept, and as the user sees it. */
-  private final class Registered(val raw: Stamped, val handle: State)
-
-  /** The most key groups: one takes two bytes on disk. */
-  final val MaxKeyGroups: Int = 1 << 15
+  private final class Registered(val raw: Timestamped, val handle: State)
 }
 
 /**
@@ -300,4 +267,38 @@ private[state] object Registration {
 
   private def snapshot(serializer: TypeSerializer[_]): Any =
     if (serializer == null) "none" else serializer.snapshot
+}
+
+private[pillarbox] object StateNames {
+
+  /** The prefix of the names that a checkpoint has beside a function's states; Python knows the same. */
+  final val Reserved = "pillarbox "
+
+  /** @throws java.lang.IllegalArgumentException if a function can't give a state this name */
+  def check(name: String): Unit = if (name.startsWith(Reserved))
+    throw new IllegalArgumentException(
+      s"The name of a state can't begin with '$Reserved', but it is '$name': checkpoints have the timers " +
+        "and waiting rows under such names. Give the state another name"
+    )
+}
+
+/**
+ * The part of the keys in a stored database that is a partition's own. The others' entries are hidden from it
+ * until a sweep has deleted them.
+ *
+ * @param share about what part of all that is, from 0 to 1
+ * @param entries the entries of all keys
+ * @param newTest makes a test that is true for the partition's keys, for one thread
+ */
+private[pillarbox] final class KeyPart[K](
+    val share: Double,
+    val entries: Long,
+    newTest: () => K => Boolean
+) {
+
+  /** For the owner of the database. Made when it is asked first, since that takes milliseconds. */
+  lazy val isMine: K => Boolean = newTest()
+
+  /** For whoever sweeps the database. */
+  lazy val isMineInSweep: K => Boolean = newTest()
 }

@@ -87,9 +87,4 @@ private[state] object StateErrors {
       "STATE_SCHEMA_INCOMPATIBLE",
       s"State '$name' was written with another $what: $reason. Keep the old type, or use a new state name"
     )
-
-  def outsideRange(keyGroup: Int, range: KeyGroupRange): IllegalArgumentException =
-    new IllegalArgumentException(
-      s"The key belongs to key group $keyGroup, this backend owns $range: route records by KeyGroups"
-    )
 }

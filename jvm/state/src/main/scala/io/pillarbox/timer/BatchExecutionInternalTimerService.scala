@@ -63,7 +63,7 @@ private[pillarbox] final class BatchExecutionInternalTimerService[K](
   }
 
   private final class Timers(kind: TimeDomain) {
-    private val timerType = new TimerType(kind, backend.keySerializer, maxKeyGroups = 1)
+    private val timerType = new TimerType(kind, backend.keySerializer)
     private val order = new TimerOrder(timerType)
     private val inOrder =
       Ordering.by[Timer[K], Long](_.timestamp).orElse(Ordering.comparatorToOrdering(order))

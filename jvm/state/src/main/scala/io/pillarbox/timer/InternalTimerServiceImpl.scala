@@ -19,11 +19,12 @@ private[pillarbox] final class InternalTimerServiceImpl[K](
     trackChanges: Boolean = false
 ) extends PolledTimerService[K]
     with AutoCloseable {
-  import backend.{keyGroupRange, keySerializer, maxKeyGroups}
+  import backend.keySerializer
 
   private val eventTime = newStore(TimeDomain.EVENT_TIME)
   private val processingTime = newStore(TimeDomain.PROCESSING_TIME)
-  private val log = new TimerLog(keySerializer, maxKeyGroups, keyGroupRange)
+  private val stores = Seq(eventTime, processingTime)
+  private val log = new TimerLog(keySerializer, stores)
 
   override def register(kind: TimeDomain, namespace: Namespace, time: Long): Unit =
     storeOf(kind).add(backend.currentKey, namespace, time): Unit
@@ -60,7 +61,7 @@ private[pillarbox] final class InternalTimerServiceImpl[K](
   }
 
   /** Writes all timers in the portable format, in no order. Flushes the stream, doesn't close it. */
-  def snapshot(out: OutputStream): Unit = log.writeSnapshot(out, eventTime, processingTime)
+  def snapshot(out: OutputStream): Unit = log.writeSnapshot(out)
 
   /**
    * Writes the timers registered and gone since the last commit or restore. If it throws, they stay
@@ -74,12 +75,12 @@ private[pillarbox] final class InternalTimerServiceImpl[K](
         "This timer service keeps no changes: make it with trackChanges, or take a snapshot"
       )
     }
-    log.writeChanges(out, eventTime, processingTime)
-    Seq(eventTime, processingTime).foreach(_.forgetChanges())
+    log.writeChanges(out)
+    stores.foreach(_.forgetChanges())
   }
 
   /**
-   * Reads a snapshot, or a commit that follows the last read one; timers of other partitions are left out.
+   * Reads a snapshot, or a commit that follows the last read one.
    *
    * @param source names the file in errors
    * @param keeps true for the keys whose timers are taken; null for all
@@ -87,8 +88,8 @@ private[pillarbox] final class InternalTimerServiceImpl[K](
    *   the service must not be used then
    */
   def restore(in: InputStream, source: String, keeps: K => Boolean = null): Unit = {
-    log.read(in, source, eventTime, processingTime, keeps)
-    Seq(eventTime, processingTime).foreach(_.forgetChanges())
+    log.read(in, source, keeps)
+    stores.foreach(_.forgetChanges())
   }
 
   /** Closes the files of changes. */
@@ -103,7 +104,7 @@ private[pillarbox] final class InternalTimerServiceImpl[K](
   }
 
   private def newStore(kind: TimeDomain): TimerStore[K] =
-    new TimerStore(new TimerType(kind, keySerializer, maxKeyGroups), keyGroupRange, queues, trackChanges)
+    new TimerStore(new TimerType(kind, keySerializer), queues, trackChanges)
 
   private def storeOf(kind: TimeDomain): TimerStore[K] = kind match {
     case TimeDomain.EVENT_TIME => eventTime

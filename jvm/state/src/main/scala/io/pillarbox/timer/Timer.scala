@@ -2,7 +2,7 @@ package io.pillarbox.timer
 
 import io.pillarbox.api.{TimeDomain, TypeSerializer}
 import io.pillarbox.queue.Prioritized
-import io.pillarbox.state.{KeyGroups, Namespace}
+import io.pillarbox.state.Namespace
 
 /**
  * A timer of a key: it fires once at its timestamp. Equal by kind, key, namespace and timestamp, where the
@@ -24,7 +24,8 @@ private[pillarbox] sealed class Timer[K] private[timer] (
 
   final def kind: TimeDomain = timerType.kind
 
-  final def keyGroup: Int = timerType.keyGroupOf(keyHash)
+  /** The key group in a queue over a store, by the upper bits of the hash: groups stand in its order. */
+  private[timer] final def keyGroup: Int = (keyHash ^ Int.MinValue) >>> TimerType.GroupShift
 
   override final def priority: Long = timestamp
 
@@ -64,7 +65,7 @@ private final class NamespacedTimer[K](
 
 private[timer] object Timer {
 
-  /** @param keyHash the hash by the key serializer */
+  /** @param keyHash see [[TimerType.hashOf]] */
   def apply[K](
       timerType: TimerType[K],
       key: K,
@@ -79,12 +80,29 @@ private[timer] object Timer {
 /** The common part of all timers in one queue. Each timer refers to it instead of repeating it. */
 private[pillarbox] final class TimerType[K](
     val kind: TimeDomain,
-    val keySerializer: TypeSerializer[K],
-    val maxKeyGroups: Int
+    val keySerializer: TypeSerializer[K]
 ) {
 
   def newTimer(key: K, namespace: Namespace, timestamp: Long): Timer[K] =
-    Timer(this, key, keySerializer.hash(key), namespace, timestamp)
+    Timer(this, key, TimerType.hashOf(keySerializer.hash(key)), namespace, timestamp)
+}
 
-  private[timer] def keyGroupOf(keyHash: Int): Int = KeyGroups.keyGroupOf(keyHash, maxKeyGroups)
+private[timer] object TimerType {
+
+  /** The number of key groups of a queue over a store. */
+  final val KeyGroups = 128
+
+  /** What a hash is shifted by to the right to be one of as many key groups. */
+  final val GroupShift = 25
+
+  /**
+   * Mixes a key's stable hash with MurmurHash3's 32-bit finaliser (Austin Appleby, public domain), since the
+   * hashes of small integers differ in their low bits only. Never changes: timers are stored with it.
+   */
+  def hashOf(hash: Int): Int = {
+    var h = hash
+    h = (h ^ (h >>> 16)) * 0x85ebca6b
+    h = (h ^ (h >>> 13)) * 0xc2b2ae35
+    h ^ (h >>> 16)
+  }
 }

@@ -5,7 +5,7 @@ import java.util.{Arrays, Comparator}
 import io.pillarbox.api.OutputView
 
 /**
- * The fixed order of timers of one timestamp: key group, hash of the key, bytes of key and namespace. It is
+ * The fixed order of timers of one timestamp: hash of the key, bytes of key and namespace. It is
  * the same in every queue, in whatever order timers were registered, before and after a restart.
  */
 private[timer] final class TimerOrder[K](timerType: TimerType[K]) extends Comparator[Timer[K]] {
@@ -14,10 +14,8 @@ private[timer] final class TimerOrder[K](timerType: TimerType[K]) extends Compar
   private val other = new OutputView(64)
 
   override def compare(left: Timer[K], right: Timer[K]): Int =
-    if (left.keyHash != right.keyHash) {
-      val byGroup = Integer.compare(left.keyGroup, right.keyGroup)
-      if (byGroup != 0) byGroup else Integer.compare(left.keyHash, right.keyHash)
-    } else compareTargets(left, right)
+    if (left.keyHash != right.keyHash) Integer.compare(left.keyHash, right.keyHash)
+    else compareTargets(left, right)
 
   private def compareTargets(left: Timer[K], right: Timer[K]): Int = {
     write(left, one)

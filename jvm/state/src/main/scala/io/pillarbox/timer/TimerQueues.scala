@@ -2,16 +2,13 @@ package io.pillarbox.timer
 
 import io.pillarbox.api.{InputView, TimeDomain}
 import io.pillarbox.queue._
+import io.pillarbox.state.KeyPart
 import io.pillarbox.state.rocksdb.cache.CacheBudget
 import io.pillarbox.state.rocksdb.store.RocksDBStore
-import io.pillarbox.state.{KeyGroupRange, KeyPart}
 
 /** Makes the queues that timers wait in. All order timers alike; they differ in where they keep them. */
 private[pillarbox] trait TimerQueues {
-  def newQueue[K](timerType: TimerType[K], range: KeyGroupRange): KeyGroupedInternalPriorityQueue[Timer[K]]
-
-  /** True if an index in memory finds a key's timers sooner than reading its key group. */
-  private[timer] def isInMemory: Boolean
+  def newQueue[K](timerType: TimerType[K]): InternalPriorityQueue[Timer[K]]
 
   /** Makes the store of the changes for the next commit. */
   private[timer] def newChanges[K](timerType: TimerType[K]): TimerChanges[K] = new HeapTimerChanges(timerType)
@@ -21,13 +18,8 @@ private[pillarbox] object TimerQueues {
 
   /** Keeps timers on the heap: fastest, for as many as fit there (about 80 bytes a timer and its key). */
   object Heap extends TimerQueues {
-    override def newQueue[K](
-        timerType: TimerType[K],
-        range: KeyGroupRange
-    ): KeyGroupedInternalPriorityQueue[Timer[K]] =
-      new HeapPriorityQueueSet[Timer[K]](range, _.keyGroup, new TimerOrder(timerType))
-
-    override private[timer] def isInMemory: Boolean = true
+    override def newQueue[K](timerType: TimerType[K]): InternalPriorityQueue[Timer[K]] =
+      new HeapElementSet[Timer[K]](new TimerOrder(timerType))
   }
 
   /**
@@ -51,10 +43,9 @@ private[pillarbox] object TimerQueues {
   ): TimerQueues = {
     def storeOf(timers: TimerType[_]) = {
       val family = database.columnFamily(nameOf(timers.kind))
-      val width = OrderPreserving.keyGroupWidth(timers.maxKeyGroups)
-      part.foreach(part => database.hidden.in(family, testOf(timers, width, part)(_.isMineInSweep), _ => 0))
-      val isMine = part.map(testOf(timers, width, _)(_.isMine))
-      new RocksDBOrderedByteStore(database, family, writeBytes, width, isMine.orNull, shared)
+      part.foreach(part => database.hidden.in(family, testOf(timers, part)(_.isMineInSweep), _ => 0))
+      val isMine = part.map(testOf(timers, _)(_.isMine))
+      new RocksDBOrderedByteStore(database, family, writeBytes, isMine.orNull, shared)
     }
     new OverStores(storeOf, cacheCapacity) {
       override private[timer] def newChanges[K](timerType: TimerType[K]): TimerChanges[K] =
@@ -65,29 +56,26 @@ private[pillarbox] object TimerQueues {
   /** Keeps timers in ordered byte stores, one for each kind; `storeFor` is called once a kind. */
   private[pillarbox] class OverStores(storeFor: TimerType[_] => OrderedByteStore, cacheCapacity: Int)
       extends TimerQueues {
-    override def newQueue[K](
-        timerType: TimerType[K],
-        range: KeyGroupRange
-    ): KeyGroupedInternalPriorityQueue[Timer[K]] = {
+    override def newQueue[K](timerType: TimerType[K]): InternalPriorityQueue[Timer[K]] = {
       val store = storeFor(timerType)
       val serializer = new TimerSerializer(timerType)
-      val width = OrderPreserving.keyGroupWidth(timerType.maxKeyGroups)
       new KeyGroupPartitionedPriorityQueue[Timer[K]](
-        range,
+        KeyGroupRange(0, TimerType.KeyGroups - 1),
         _.keyGroup,
-        keyGroup => new RocksDBCachingPriorityQueueSet(keyGroup, width, serializer, store, cacheCapacity)
+        keyGroup => new RocksDBCachingPriorityQueueSet(keyGroup, serializer, store, cacheCapacity)
       )
     }
-
-    override private[timer] def isInMemory: Boolean = false
   }
 
-  private def testOf[K](timers: TimerType[_], width: Int, part: KeyPart[K])(
+  private def testOf[K](timers: TimerType[_], part: KeyPart[K])(
       test: KeyPart[K] => K => Boolean
   ): Array[Byte] => Boolean = {
     val serializer = new TimerSerializer(timers.asInstanceOf[TimerType[K]])
     val view = new InputView
-    bytes => test(part)(serializer.deserialize(view.wrap(bytes, width, bytes.length - width)).key)
+    bytes => {
+      view.wrap(bytes, OrderPreserving.KeyGroupBytes, bytes.length - OrderPreserving.KeyGroupBytes)
+      test(part)(serializer.deserialize(view).key)
+    }
   }
 
   /** The name of the column family, which is on disk. */

@@ -17,7 +17,7 @@ private[timer] final class TimerSerializer[K](timerType: TimerType[K])
     writeTarget(timer, out)
   }
 
-  /** The key and the namespace break a tie of time, key group and hash. */
+  /** The key and the namespace break a tie of time and hash. */
   def writeTarget(timer: Timer[K], out: OutputView): Unit = {
     timerType.keySerializer.serialize(timer.key, out)
     if (!timer.namespace.isVoid) out.writeBytes(timer.namespace.toBytes)

@@ -2,8 +2,8 @@ package io.pillarbox.timer
 
 import scala.util.Using
 
-import io.pillarbox.queue.{CloseableIterator, KeyGroupedInternalPriorityQueue}
-import io.pillarbox.state.{KeyGroupRange, Namespace}
+import io.pillarbox.queue.{CloseableIterator, InternalPriorityQueue, KeyGroupedInternalPriorityQueue}
+import io.pillarbox.state.Namespace
 
 /**
  * The timers of one kind: their queue, and beside it the parts that are kept on demand (changes since the
@@ -11,11 +11,10 @@ import io.pillarbox.state.{KeyGroupRange, Namespace}
  */
 private[timer] final class TimerStore[K](
     val timerType: TimerType[K],
-    range: KeyGroupRange,
     queues: TimerQueues,
     trackChanges: Boolean
 ) {
-  private val queue: KeyGroupedInternalPriorityQueue[Timer[K]] = queues.newQueue(timerType, range)
+  private val queue: InternalPriorityQueue[Timer[K]] = queues.newQueue(timerType)
   private var byKey: TimersByKey[K] = _
 
   /** The changes since [[forgetChanges]]; null if they are not tracked. */
@@ -65,9 +64,11 @@ private[timer] final class TimerStore[K](
   /** The timers of a key in their order; copies, so that no caller can change a key that is in the queue. */
   def ofKey(key: K): Seq[Timer[K]] = {
     val probe = timerType.newTimer(key, Namespace.Void, 0L)
-    val found =
-      if (queues.isInMemory) index.of(probe)
-      else queue.subsetForKeyGroup(probe.keyGroup).filter(_.isOfKey(probe.keyHash, key))
+    val found = queue match {
+      case grouped: KeyGroupedInternalPriorityQueue[Timer[K]] =>
+        grouped.subsetForKeyGroup(probe.keyGroup).filter(_.isOfKey(probe.keyHash, key))
+      case _ => index.of(probe)
+    }
     found.sorted(inOrder).map(_.copied)
   }
 

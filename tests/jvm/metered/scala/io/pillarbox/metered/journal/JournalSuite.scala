@@ -12,6 +12,7 @@ import scala.util.Using
 import org.scalacheck.Gen
 import org.scalatest.concurrent.Eventually
 import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.tagobjects.Slow
 import org.scalatest.time.{Seconds, Span}
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
 
@@ -77,7 +78,7 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
     2 -> Gen.choose(1L, 30L).map(Wait(_))
   )
 
-  test("processes that write, come again and are killed at random find all that there is") {
+  test("processes that write, come again and are killed at random find all that there is", Slow) {
     forAll(Gen.listOfN(60, op), Gen.oneOf(0L, 100L), minSuccessful(30)) { (ops, ttlMs) =>
       val f = new Fixture(memory(), JournalLimits(segmentBytes = 50000L))
       val processes = Array.fill(3)(f.process())
@@ -1045,7 +1046,8 @@ class JournalSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Eventu
 
   for (ttlMs <- Seq(0L, 1000L))
     test(
-      s"an index that is larger than its table finds on disk what a map would, with a time to live of $ttlMs"
+      s"an index that is larger than its table finds on disk what a map would, with a time to live of $ttlMs",
+      Slow
     ) {
       withFolder { folder =>
         forAll(Gen.long, minSuccessful(10)) { seed =>

@@ -47,7 +47,7 @@ class AsyncIOMetricsSuite extends AnyFunSuite with LocalSpark with AdaptiveSpark
   test("deadlines, the time waiting for room and latencies are measured") {
     Held.reset(below = 0)
     val df = asyncIO[Held](rows = 6) { spec =>
-      spec.put("capacity", 3).put("timeout_ms", 400).put("on_error", "null")
+      spec.put("capacity", 3).put("total_timeout_ms", 400).put("on_error", "null")
       ()
     }
     assert(df.collect().length == 6)

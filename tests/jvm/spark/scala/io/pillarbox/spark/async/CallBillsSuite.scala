@@ -4,6 +4,7 @@ import scala.collection.mutable
 
 import com.fasterxml.jackson.databind.ObjectMapper
 import io.pillarbox.spark.SpecBuilder
+import io.pillarbox.spark.base.SpecJson
 import org.scalatest.Outcome
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -43,7 +44,7 @@ class CallBillsSuite extends AnyFunSuite {
   }
 
   test("an operator is billed over all runs, and has a bill without any") {
-    val spec = AsyncIOSpec.fromJson(
+    val spec = SpecJson.read[AsyncIOSpec](
       SpecBuilder.json("x.Y", "y int", _.put("name", "score").put("operator_id", "id"): Unit)
     )
     assert(told(bills.ofOperators(Seq(spec))) == Seq((0L, 0L, 0.0)))

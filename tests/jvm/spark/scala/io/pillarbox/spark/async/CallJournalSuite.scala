@@ -7,6 +7,8 @@ import java.util.HexFormat
 
 import com.fasterxml.jackson.databind.node.ObjectNode
 import io.pillarbox.metered.journal.{CallKey, JournalOperator}
+import io.pillarbox.spark.base.SpecJson
+import io.pillarbox.spark.checkpoint.{OddFileSystem, StoreFiles}
 import io.pillarbox.spark.functions.{Held, OddFails, Repeat, WrongType}
 import io.pillarbox.spark.{LocalSpark, PythonBridge, SpecBuilder}
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection}
@@ -24,7 +26,7 @@ class CallJournalSuite extends AnyFunSuite with LocalSpark with Eventually {
 
   private def withFolder(scheme: String)(test: (Path, String) => Unit): Unit = {
     val conf = spark.sparkContext.hadoopConfiguration
-    conf.set("fs.store.impl", classOf[StoreFileSystem].getName)
+    OddFileSystem.install("store", conf)
     val folder = Files.createTempDirectory("journal")
     try test(folder, s"$scheme$folder/answers")
     finally Files.walk(folder).sorted(java.util.Comparator.reverseOrder()).forEach(Files.delete(_))
@@ -146,12 +148,12 @@ class CallJournalSuite extends AnyFunSuite with LocalSpark with Eventually {
     withFolder("store:") { (_, journal) =>
       Held.reset(below = 1000)
       calls(ids(0, 20), classOf[Held], journal)().collect()
-      StoreFileSystem.isFull = true
+      StoreFiles.isFull = true
       try {
         val error = intercept[Exception](calls(ids(0, 40), classOf[Held], journal)().collect())
         val text = Iterator.iterate[Throwable](error)(_.getCause).takeWhile(_ != null).mkString
         assert(text.contains("JOURNAL_FAILED") && text.contains("No space left") && text.contains(journal))
-      } finally StoreFileSystem.isFull = false
+      } finally StoreFiles.isFull = false
       val made = Held.started.get
       assert(calls(ids(0, 40), classOf[Held], journal)().count() == 40)
       assert(Held.started.get - made <= 20, "the first twenty were kept before")
@@ -163,7 +165,7 @@ class CallJournalSuite extends AnyFunSuite with LocalSpark with Eventually {
 
   private def keyOf(schema: String, more: ObjectNode => Unit = _ => ())(values: Any*) = {
     val columns = StructType.fromDDL(schema)
-    val spec = AsyncIOSpec.fromJson(SpecBuilder.json("some.Class", "x long", more))
+    val spec = SpecJson.read[AsyncIOSpec](SpecBuilder.json("some.Class", "x long", more))
     CallKeys.byValues(spec, columns, columns.indices)(new GenericInternalRow(values.toArray[Any]), 0)
   }
 
@@ -234,7 +236,7 @@ class CallJournalSuite extends AnyFunSuite with LocalSpark with Eventually {
   test("an operator is described for readers of its answers, and comments are no difference") {
     def describe(returns: String, key: String, change: ObjectNode => Unit) =
       JournalOperators.of(
-        AsyncIOSpec.fromJson(SpecBuilder.json("some.Class", returns, change)),
+        SpecJson.read[AsyncIOSpec](SpecBuilder.json("some.Class", returns, change)),
         StructType.fromDDL(key)
       )
     val long = """{"type":"struct","fields":[{"name":"a","type":"long","nullable":true,"metadata":{}}]}"""
@@ -346,7 +348,7 @@ class CallJournalSuite extends AnyFunSuite with LocalSpark with Eventually {
     assert(nested(0.0) == nested(-0.0) && nested(0.0) != nested(1.0))
     val columns = StructType.fromDDL("a long, b string")
     val row = new GenericInternalRow(Array[Any](7L, UTF8String.fromString("x")))
-    val spec = AsyncIOSpec.fromJson(SpecBuilder.json("some.Class", "x long"))
+    val spec = SpecJson.read[AsyncIOSpec](SpecBuilder.json("some.Class", "x long"))
     val keys = CallKeys.byValues(spec, columns, Seq(1, 0))
     assert(keys(row, 0) == keys(UnsafeProjection.create(columns)(row), 1))
   }

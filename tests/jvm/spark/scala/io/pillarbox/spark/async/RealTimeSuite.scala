@@ -13,7 +13,9 @@ import org.apache.spark.sql.{DataFrame, Row}
 class RealTimeSuite extends StreamFixture {
   import spark.implicits._
 
-  private val RealTime = Trigger.RealTime("5 seconds")
+  // Spark's shortest batch has five seconds by default.
+  spark.conf.set("spark.sql.streaming.realTimeMode.minBatchDuration", "1s")
+  private val RealTime = Trigger.RealTime("1 second")
 
   private def memory(): LowLatencyMemoryStream[Long] =
     LowLatencyMemoryStream.singlePartition[Long](spark)

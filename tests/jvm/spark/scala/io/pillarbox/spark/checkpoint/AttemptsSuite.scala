@@ -192,9 +192,8 @@ class AttemptsSuite extends AnyFunSuite {
 
   test("a query that was killed while it wrote its note anew goes on, where rename does not replace a file") {
     withLedgers { (operator, local) =>
-      local.set("fs.keeping.impl", classOf[KeepingFileSystem].getName)
-      local.set("fs.keeping.impl.disable.cache", "true")
-      val keeping = new HadoopPath(s"keeping:${operator.toUri.getPath}")
+      OddFileSystem.install("held", local)
+      val keeping = new HadoopPath(s"held:${operator.toUri.getPath}")
       noted.checkAndWrite(keeping, local, 0)(_ => true)
       new OperatorLedger(keeping, local, "run").run
       val folder = java.nio.file.Paths.get(OperatorNote.notesIn(operator).toUri.getPath)

@@ -54,10 +54,7 @@ class FaultsSuite extends AnyFunSuite with KeyedFixture {
   } {
     def tags(isByDay: Boolean) = if (isByDay) Nil else Seq(Nightly)
     val spec = Spec(backend = backend, timers = backend, orderBy = Seq("v"), options = Map("timer" -> "1500"))
-    val settings = Seq(
-      "spark.sql.streaming.stateStore.checkpointFormatVersion" -> format,
-      "spark.sql.streaming.stateStore.providerClass" ->
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    val settings = checkpointFormat(format) ++ Seq(
       "spark.pillarbox.state.snapshotEvery" -> "2",
       "spark.sql.streaming.minBatchesToRetain" -> "3"
     )
@@ -87,11 +84,11 @@ class FaultsSuite extends AnyFunSuite with KeyedFixture {
       tags(isByDay = backend == "heap" && format == "1"): _*
     ) {
       withSettings(settings: _*)(withFolder { folder =>
-        val before = FlakyFileSystem.failures.get
-        FlakyFileSystem.percent = 8
+        val before = FlakyFiles.failures.get
+        FlakyFiles.percent = 8
         try assert(runAll(s"flaky://${checkpointIn(folder)}", spec) == expected)
-        finally FlakyFileSystem.percent = 0
-        assert(FlakyFileSystem.failures.get >= before + 5)
+        finally FlakyFiles.percent = 0
+        assert(FlakyFiles.failures.get >= before + 5)
       })
     }
   }

@@ -30,7 +30,7 @@ class FileOperationsSuite extends AnyFunSuite with KeyedFixture {
       }
       try {
         (1 to 3).foreach(_ => micro())
-        CountingFileSystem.take()
+        CountingFiles.take()
         body(() => micro(), query)
       } finally query.stop()
     })
@@ -48,7 +48,7 @@ class FileOperationsSuite extends AnyFunSuite with KeyedFixture {
   test("a commit of keyed state creates a file and renames it, in each partition, and no more") {
     running(keyed) { (micro, _) =>
       micro()
-      assert(CountingFileSystem.take() == Map("create" -> partitions, "rename" -> partitions))
+      assert(CountingFiles.take() == Map("create" -> partitions, "rename" -> partitions))
     }
   }
 
@@ -58,7 +58,7 @@ class FileOperationsSuite extends AnyFunSuite with KeyedFixture {
       micro()
       val batches = (query.lastProgress.batchId - before).toInt
       val files = partitions * batches
-      assert(CountingFileSystem.take() == Map("create" -> files, "rename" -> files))
+      assert(CountingFiles.take() == Map("create" -> files, "rename" -> files))
     }
   }
 }

@@ -26,13 +26,11 @@ class LateAttemptSuite extends AnyFunSuite with KeyedFixture with Eventually {
   private val ByDay = Set(("heap", "1", false), ("rocksdb", "1", true), ("rocksdb", "2", false))
 
   private def withHeld(format: String)(body: Path => Unit): Unit = {
-    spark.sparkContext.hadoopConfiguration.set("fs.held.impl", classOf[HeldFileSystem].getName)
-    spark.sparkContext.hadoopConfiguration.set("fs.held.impl.disable.cache", "true")
-    withSettings(
-      "spark.sql.streaming.stateStore.checkpointFormatVersion" -> format,
-      "spark.sql.streaming.stateStore.providerClass" ->
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    )(withFolder(body))
+    OddFileSystem.install("held", spark.sparkContext.hadoopConfiguration)
+    withSettings(checkpointFormat(format): _*)(
+      try withFolder(body)
+      finally HeldFiles.replaces = false
+    )
   }
 
   for {
@@ -44,7 +42,7 @@ class LateAttemptSuite extends AnyFunSuite with KeyedFixture with Eventually {
     Seq(Nightly).filterNot(_ => ByDay((backend, format, replaces))): _*
   ) {
     withHeld(format) { folder =>
-      HeldFileSystem.replaces = replaces
+      HeldFiles.replaces = replaces
       val stream = new Stream(folder)
       val counted = process(stream.input, Spec(backend = backend, timers = backend))
       def start() = counted.writeStream
@@ -56,14 +54,14 @@ class LateAttemptSuite extends AnyFunSuite with KeyedFixture with Eventually {
       add()
       val first = start()
       first.processAllAvailable()
-      HeldFileSystem.hold(path => path.toString.matches(".*/state/0/0/2(_[^/]+)?\\.delta"))
+      HeldFiles.hold(path => path.toString.matches(".*/state/0/0/2(_[^/]+)?\\.delta"))
       add()
-      HeldFileSystem.awaitHeld()
+      HeldFiles.awaitHeld()
       first.stop()
       val second = start()
       try {
         second.processAllAvailable()
-        HeldFileSystem.letGo()
+        HeldFiles.letGo()
         add()
         second.processAllAvailable()
       } finally second.stop()
@@ -84,7 +82,7 @@ class LateAttemptSuite extends AnyFunSuite with KeyedFixture with Eventually {
     Seq(Nightly).filter(_ => (format == "1") == replaces): _*
   ) {
     withHeld(format) { folder =>
-      HeldFileSystem.replaces = replaces
+      HeldFiles.replaces = replaces
       import spark.implicits._
       val memory = MemoryStream[Long](spark)
       val ids = 1L to 4L
@@ -99,16 +97,16 @@ class LateAttemptSuite extends AnyFunSuite with KeyedFixture with Eventually {
         .start()
       // The first run has answers in its version, the second one all calls in flight.
       Held.reset(below = 10)
-      HeldFileSystem.hold(path => path.toString.matches(".*/state/0/0/1(_[^/]+)?\\.carried"))
+      HeldFiles.hold(path => path.toString.matches(".*/state/0/0/1(_[^/]+)?\\.carried"))
       memory.addData(ids)
       val first = start(capacity = 1)
-      HeldFileSystem.awaitHeld()
+      HeldFiles.awaitHeld()
       first.stop()
       Held.reset(below = 0)
       val second = start(capacity = 9)
       try {
         eventually(assert(second.lastProgress != null && second.lastProgress.batchId == 0))
-        HeldFileSystem.letGo()
+        HeldFiles.letGo()
         Held.held.asScala.foreach { case (id, future) => future.completeOne(Row(id)) }
         second.processAllAvailable()
       } finally second.stop()

@@ -23,14 +23,14 @@ class RestartWakeUpSuite extends AnyFunSuite with KeyedFixture with Eventually {
   private val slot = ".*/state/0/\\d+(/.*)?"
 
   private def unreadable[A](body: => A): A = {
-    val before = FlakyFileSystem.failures.get
-    FlakyFileSystem.failing = (path: Path) =>
-      TaskContext.get() == null && path.toString.matches(slot) && FlakyFileSystem.failures.get == before
+    val before = FlakyFiles.failures.get
+    FlakyFiles.failing = (path: Path) =>
+      TaskContext.get() == null && path.toString.matches(slot) && FlakyFiles.failures.get == before
     try {
       val result = body
-      assert(FlakyFileSystem.failures.get > before)
+      assert(FlakyFiles.failures.get > before)
       result
-    } finally FlakyFileSystem.failing = _ => false
+    } finally FlakyFiles.failing = _ => false
   }
 
   test("timers that are due fire") {

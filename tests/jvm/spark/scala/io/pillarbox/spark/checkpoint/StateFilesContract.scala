@@ -148,10 +148,10 @@ class LocalStateFilesSuite extends StateFilesContract {
     val chosen = ManagedStateFilesSuite.configuration
     assert(StateFiles.in(folder, chosen).isInstanceOf[ManagedStateFiles])
     val other = new Configuration
-    other.set("fs.flaky.impl", classOf[FlakyFileSystem].getName)
+    OddFileSystem.install("flaky", other)
     assert(StateFiles.in(new Path("flaky:///tmp/x"), other).isInstanceOf[ManagedStateFiles])
     val wrapped = new Configuration
-    wrapped.set("fs.file.impl", classOf[FlakyFileSystem].getName)
+    wrapped.set("fs.file.impl", classOf[OddFileSystem].getName)
     assert(StateFiles.in(folder, wrapped).isInstanceOf[ManagedStateFiles])
   }
 }
@@ -161,7 +161,7 @@ class ObjectStateFilesSuite extends StateFilesContract {
 
   override protected def make(folder: LocalPath): StateFiles = {
     val conf = new Configuration
-    conf.set("fs.abortable.impl", classOf[AbortableFileSystem].getName)
+    OddFileSystem.install("abortable", conf)
     StateFiles.in(new Path("abortable", "", folder.toString), conf)
   }
 
@@ -169,7 +169,7 @@ class ObjectStateFilesSuite extends StateFilesContract {
     val folder = Files.createTempDirectory("state-files")
     assert(make(folder).isInstanceOf[ObjectStateFiles])
     val chosen = ManagedStateFilesSuite.configuration
-    chosen.set("fs.abortable.impl", classOf[AbortableFileSystem].getName)
+    OddFileSystem.install("abortable", chosen)
     val managed = StateFiles.in(new Path("abortable", "", folder.toString), chosen)
     assert(managed.isInstanceOf[ManagedStateFiles])
   }

@@ -1,7 +1,6 @@
 package io.pillarbox.spark.checkpoint
 
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream, IOException}
-import java.net.URI
 import java.nio.file.Files
 
 import scala.util.Random
@@ -10,7 +9,7 @@ import io.pillarbox.spark.state.{CheckpointPartition, FileNames}
 import io.pillarbox.state.StateException
 import org.apache.commons.io.FileUtils
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{Path, RawLocalFileSystem}
+import org.apache.hadoop.fs.Path
 import org.apache.hadoop.hdfs.BlockMissingException
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -123,12 +122,12 @@ class StateFilesSuite extends AnyFunSuite {
       try {
         val open = partition.commit(partition.loader.load(StateVersion.Empty), "id-1", 1L, 1L)
         partition.snapshot(open)
-        FlakyFileSystem.failing = _.getName.endsWith(".snapshot")
+        FlakyFiles.failing = _.getName.endsWith(".snapshot")
         assert(intercept[IOException](partition.load(1, "id-1")).getMessage.startsWith("flaky open"))
-        FlakyFileSystem.failing = _ => false
+        FlakyFiles.failing = _ => false
         assert(partition.read(partition.load(1, "id-1"), 1L).contains(1L))
       } finally {
-        FlakyFileSystem.failing = _ => false
+        FlakyFiles.failing = _ => false
         FileUtils.deleteDirectory(local.toFile)
       }
     }
@@ -140,12 +139,12 @@ class StateFilesSuite extends AnyFunSuite {
         var open = partition.loader.load(StateVersion.Empty)
         (1 to 2).foreach(i => open = partition.commit(open, s"id-$i", 1L, i.toLong))
         partition.snapshot(open)
-        FlakyFileSystem.error = new BlockMissingException("the client", _, 0)
-        FlakyFileSystem.failing = _.getName.endsWith(".snapshot")
+        FlakyFiles.error = new BlockMissingException("the client", _, 0)
+        FlakyFiles.failing = _.getName.endsWith(".snapshot")
         assert(partition.read(partition.load(2, "id-2"), 1L).contains(2L))
       } finally {
-        FlakyFileSystem.failing = _ => false
-        FlakyFileSystem.error = new IOException(_)
+        FlakyFiles.failing = _ => false
+        FlakyFiles.error = new IOException(_)
         FileUtils.deleteDirectory(local.toFile)
       }
     }
@@ -198,8 +197,8 @@ class StateFilesSuite extends AnyFunSuite {
     val local = Files.createTempDirectory("state-files")
     try {
       val conf = new Configuration
-      conf.set("fs.keeping.impl", classOf[KeepingFileSystem].getName)
-      val folder = new StateFolder(new Path(s"keeping:$local"), conf)
+      OddFileSystem.install("held", conf)
+      val folder = new StateFolder(new Path(s"held:$local"), conf)
       val file = StateFile(StateFileKind.Delta, 1, Some("a"))
       Seq("cut sh", "later", "last").foreach(content => folder.write(file)(_.write(content.getBytes)))
       assert(folder.read(file)(in => new String(in.readAllBytes())) == "last")
@@ -220,16 +219,4 @@ class StateFilesSuite extends AnyFunSuite {
       assert(error.getMessage.contains("attempt id-1-other"))
     }
   }
-}
-
-/**
- * The local file system under `keeping:`, whose rename does nothing where there is a file already, as that of
- * HDFS.
- */
-class KeepingFileSystem extends RawLocalFileSystem {
-  override def getUri: URI = URI.create("keeping:///")
-
-  override def getScheme: String = "keeping"
-
-  override def rename(from: Path, to: Path): Boolean = !exists(to) && super.rename(from, to)
 }

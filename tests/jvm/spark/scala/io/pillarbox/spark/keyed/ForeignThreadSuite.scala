@@ -4,7 +4,7 @@ import java.util.concurrent.atomic.AtomicReference
 import java.util.concurrent.{CountDownLatch, TimeUnit}
 
 import io.pillarbox.spark.LocalSpark
-import io.pillarbox.spark.base.PythonText
+import io.pillarbox.spark.base.{PythonText, SpecJson}
 import io.pillarbox.spark.keyed.jvm.JvmKeyedOperator
 import io.pillarbox.spark.state.{PartitionState, StateBackends, StateSource}
 import org.apache.spark.sql.catalyst.InternalRow
@@ -144,7 +144,7 @@ class ForeignThreadSuite extends AnyFunSuite with LocalSpark with Eventually {
   }
 
   private def newTask(backend: String): KeyedTaskSpec = {
-    val spec = KeyedSpec.fromJson(Spec(backend = backend, timers = backend).json)
+    val spec = SpecJson.read[KeyedSpec](Spec(backend = backend, timers = backend).json)
     val input = Seq(AttributeReference("k", StringType)(), AttributeReference("v", LongType)())
     val metrics = Map("numOutputRows" -> SQLMetrics.createMetric(spark.sparkContext, "rows"))
     KeyedTaskSpec(

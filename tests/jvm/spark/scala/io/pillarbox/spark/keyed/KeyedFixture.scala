@@ -48,6 +48,13 @@ trait KeyedFixture extends LocalSpark {
   def causes(error: Throwable): Seq[String] =
     Iterator.iterate(error)(_.getCause).takeWhile(_ != null).map(e => String.valueOf(e.getMessage)).toSeq
 
+  /** The settings of a format of checkpoints. Spark allows the second with its own RocksDB store only. */
+  def checkpointFormat(format: String): Seq[(String, String)] = Seq(
+    "spark.sql.streaming.stateStore.checkpointFormatVersion" -> format,
+    "spark.sql.streaming.stateStore.providerClass" ->
+      "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+  )
+
   def withSettings[A](settings: (String, String)*)(body: => A): A = {
     val before = settings.map { case (key, _) => key -> spark.conf.getOption(key) }
     settings.foreach { case (key, value) => spark.conf.set(key, value) }

@@ -10,13 +10,6 @@ import org.scalatest.time.{Millis, Seconds, Span}
 class KeyedProcessSuite extends AnyFunSuite with KeyedFixture with Eventually {
   override implicit val patienceConfig: PatienceConfig = PatienceConfig(Span(60, Seconds), Span(50, Millis))
 
-  private val IdsKey = "spark.sql.streaming.stateStore.checkpointFormatVersion"
-  private val SnapshotsKey = "spark.pillarbox.state.snapshotEvery"
-
-  /** Spark allows checkpoint ids only with its own RocksDB store. */
-  private val Provider = "spark.sql.streaming.stateStore.providerClass" ->
-    "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-
   private val kinds = for {
     backend <- Seq("heap", "rocksdb")
     format <- Seq("1", "2")
@@ -41,7 +34,8 @@ class KeyedProcessSuite extends AnyFunSuite with KeyedFixture with Eventually {
 
   kinds.foreach { case (backend, format) =>
     val tags = if (Set("heap" -> "1", "rocksdb" -> "2")(backend -> format)) Nil else Seq(Nightly)
-    def kept(body: => Unit): Unit = withSettings(IdsKey -> format, Provider, SnapshotsKey -> "2")(body)
+    def kept(body: => Unit): Unit =
+      withSettings(checkpointFormat(format) :+ "spark.pillarbox.state.snapshotEvery" -> "2": _*)(body)
     val spec = Spec(backend = backend, timers = backend, options = timed)
 
     test(

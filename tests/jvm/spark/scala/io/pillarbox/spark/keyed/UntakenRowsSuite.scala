@@ -1,5 +1,6 @@
 package io.pillarbox.spark.keyed
 
+import io.pillarbox.tags.Nightly
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.functions.broadcast
 import org.scalatest.funsuite.AnyFunSuite
@@ -26,30 +27,29 @@ class UntakenRowsSuite extends AnyFunSuite with KeyedFixture {
   }
 
   for {
-    (what, take) <- Seq[(String, DataFrame => DataFrame)](
+    ((what, take), number) <- Seq[(String, DataFrame => DataFrame)](
       "an inner join with an empty table" -> (joined(_, "inner")),
       "a semi join with an empty table" -> (joined(_, "left_semi")),
       "a function that takes none" -> mapped,
       "a function that takes none of a coalesce" -> (df => mapped(df.coalesce(1))),
       "a join of a coalesce with an empty table" -> (df => joined(df.coalesce(1), "inner"))
-    )
+    ).zipWithIndex
     format <- Seq("1", "2")
-  } test(s"$what leaves no keyed function behind; checkpoint format $format") {
-    withSettings(
-      "spark.sql.codegen.wholeStage" -> "false",
-      "spark.sql.streaming.stateStore.checkpointFormatVersion" -> format,
-      "spark.sql.streaming.stateStore.providerClass" ->
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    )(withFolder { folder =>
-      val stream = new Stream(folder)
-      val counted = process(stream.input, Spec())
-      (1 to 2).foreach { _ =>
+  } test(
+    s"$what leaves no keyed function behind; checkpoint format $format",
+    Seq(Nightly).filter(_ => (number % 2 == 0) == (format == "1")): _*
+  ) {
+    withSettings(checkpointFormat(format) :+ "spark.sql.codegen.wholeStage" -> "false": _*)(withFolder {
+      folder =>
+        val stream = new Stream(folder)
+        val counted = process(stream.input, Spec())
+        (1 to 2).foreach { _ =>
+          stream.add(events: _*)
+          run(take(counted), folder.toString)
+        }
         stream.add(events: _*)
-        run(take(counted), folder.toString)
-      }
-      stream.add(events: _*)
-      stream.runOnce(counted)
-      assert(stream.rows.map(row => row.getString(0) -> row.getLong(2)).sorted == events.map(_.k -> 3L))
+        stream.runOnce(counted)
+        assert(stream.rows.map(row => row.getString(0) -> row.getLong(2)).sorted == events.map(_.k -> 3L))
     })
   }
 }

@@ -30,7 +30,7 @@ final class CheckpointPartition(
 
   val files: PartitionFiles = {
     val conf = new Configuration
-    conf.set("fs.flaky.impl", classOf[FlakyFileSystem].getName)
+    OddFileSystem.install("flaky", conf)
     new PartitionFiles(new HadoopPath(scheme, "", operator.toString), number, layout, conf)
   }
   val folder: StateFolder = files.folder

@@ -8,9 +8,9 @@ import io.pillarbox.api.{Serializers, StateDescriptor}
 import io.pillarbox.spark.LocalSpark
 import io.pillarbox.spark.checkpoint.StateVersion
 import io.pillarbox.spark.task.OperatorFigure
+import io.pillarbox.state.KeyedStateBackend
 import io.pillarbox.state.heap.HeapKeyedStateBackend
 import io.pillarbox.state.rocksdb.RocksDBKeyedStateBackend
-import io.pillarbox.state.{KeyGroupRange, KeyedStateBackend}
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.pillarbox.{LocalFolders, StatePartition}
 import org.apache.spark.sql.types.StructType
@@ -39,7 +39,7 @@ class OpenStatesSuite extends AnyFunSuite with LocalSpark with Eventually {
     intercept[IllegalStateException] {
       new PartitionState(
         clock => {
-          backend = new HeapKeyedStateBackend(keys, 4, KeyGroupRange(0, 3), clock)
+          backend = new HeapKeyedStateBackend(keys, clock)
           backend
         },
         _ => throw new IllegalStateException,
@@ -48,7 +48,7 @@ class OpenStatesSuite extends AnyFunSuite with LocalSpark with Eventually {
       )
     }
     val descriptor = StateDescriptor.value("s", keys)
-    assert(intercept[Exception](backend.stampedValue(descriptor)).getMessage.contains("closed"))
+    assert(intercept[Exception](backend.timestampedValue(descriptor)).getMessage.contains("closed"))
   }
 
   Seq[(String, StatePartition => Unit)](

@@ -7,8 +7,8 @@ trait HeapFixture extends StateFixture {
   override def openBackend[K](
       keys: TypeSerializer[K],
       clock: StateClock,
-      range: KeyGroupRange
-  ): KeyedStateBackend[K] = new HeapKeyedStateBackend[K](keys, 128, range, clock)
+      sweeps: Boolean
+  ): KeyedStateBackend[K] = new HeapKeyedStateBackend[K](keys, clock, sweeps = sweeps)
 }
 
 class HeapKeyedStateSuite extends KeyedStateContract with HeapFixture

@@ -2,7 +2,7 @@ package io.pillarbox.state.heap
 
 import scala.collection.mutable
 
-import io.pillarbox.api.{ExpiryListener, Serializers, StateTtl, ValueState}
+import io.pillarbox.api.{ExpiryListener, Serializers, ValueState}
 import io.pillarbox.state.ScalaHandles._
 import io.pillarbox.state._
 import org.scalatest.funsuite.AnyFunSuite
@@ -10,13 +10,7 @@ import org.scalatest.funsuite.AnyFunSuite
 /** Clean-up of what nobody reads, a few entries an access. */
 class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
 
-  private def config(entries: Int = 5, everyRecord: Boolean = false): Option[StateTtl] =
-    Some(
-      TestState.ttl(
-        100L,
-        cleanup = TestState.cleanup(incrementalEntries = entries, incrementalEveryRecord = everyRecord)
-      )
-    )
+  private val config = Some(TestState.ttl(100L))
 
   private def withState(test: (KeyedStateBackend[String], ManualClock) => Unit): Unit = {
     val clock = new ManualClock(1000L)
@@ -29,12 +23,12 @@ class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
       state.update("1")
     }
 
-  test("by default, accesses to one key clear away what is expired under all others") {
+  test("accesses to one key clear away what is expired under all others") {
     withState { (backend, clock) =>
       val (v, l, m) = (
-        backend.getOrCreate(value.living(config())),
-        backend.getOrCreate(list.living(config())),
-        backend.getOrCreate(map.living(config()))
+        backend.getOrCreate(value.living(config)),
+        backend.getOrCreate(list.living(config)),
+        backend.getOrCreate(map.living(config))
       )
       for (i <- 1 to 1000) {
         backend.setCurrentKey(s"k$i")
@@ -53,16 +47,16 @@ class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
     }
   }
 
-  test("eight accesses cost so many entries each and no more, all at the first of them") {
+  test("eight accesses cost five entries each and no more, all at the first of them") {
     withState { (backend, clock) =>
-      val v = backend.getOrCreate(value.living(config(entries = 3)))
+      val v = backend.getOrCreate(value.living(config))
       fill(backend, v, keys = 100)
       for (_ <- 101 to 104) v.update("1")
       clock.processingTime = 1100L
       backend.setCurrentKey("other")
       for (access <- 1 to 16) {
         v.value()
-        assert(backend.numEntries("value") == 100 - (if (access <= 8) 24 else 48))
+        assert(backend.numEntries("value") == 100 - (if (access <= 8) 40 else 80))
       }
     }
   }
@@ -70,7 +64,7 @@ class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
   test("whenever entries are written or renewed, accesses find them once they are expired") {
     withState { (backend, clock) =>
       val random = new scala.util.Random(11)
-      val m = backend.getOrCreate(map.living(config()))
+      val m = backend.getOrCreate(map.living(config))
       for (_ <- 1 to 300) {
         clock.processingTime += random.nextInt(40)
         for (_ <- 1 to random.nextInt(30)) {
@@ -87,32 +81,9 @@ class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
     }
   }
 
-  test("many entries an access are looked at with each") {
-    withState { (backend, clock) =>
-      val v = backend.getOrCreate(value.living(config(entries = 50)))
-      fill(backend, v, keys = 200)
-      clock.processingTime = 1100L
-      backend.setCurrentKey("other")
-      for (access <- 1 to 4) {
-        v.value()
-        assert(backend.numEntries("value") == 200 - 50 * access)
-      }
-    }
-  }
-
-  test("clean-up for every record needs no access") {
-    withState { (backend, clock) =>
-      val v = backend.getOrCreate(value.living(config(entries = 5, everyRecord = true)))
-      fill(backend, v, keys = 100)
-      clock.processingTime = 1100L
-      for (_ <- 1 to 20) backend.setCurrentKey("other")
-      assert(backend.numEntries("value") == 0)
-    }
-  }
-
   test("the walk goes on where it was while entries come and go, and no living entry is lost") {
     withState { (backend, clock) =>
-      val v = backend.getOrCreate(value.living(config()))
+      val v = backend.getOrCreate(value.living(config))
       val random = new scala.util.Random(11)
       val written = mutable.Map.empty[String, Long]
       for (_ <- 1 to 50000) {
@@ -139,7 +110,7 @@ class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
     withState { (backend, clock) =>
       val told = mutable.ArrayBuffer.empty[(Any, Any, Any)]
       val listener: ExpiryListener = (key, userKey, v) => told += ((key, userKey, v)): Unit
-      val m = backend.getOrCreate(map.living(config(), onExpire = Some(listener)))
+      val m = backend.getOrCreate(map.living(config, onExpire = Some(listener)))
       for (i <- 1 to 50) {
         backend.setCurrentKey(s"k$i")
         m.put("x", i.toLong)
@@ -154,7 +125,7 @@ class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
 
   test("clean-up is part of the next commit") {
     withState { (backend, clock) =>
-      val v = backend.getOrCreate(value.living(config()))
+      val v = backend.getOrCreate(value.living(config))
       fill(backend, v, keys = 5)
       val first = bytesOf(backend.commit())
       clock.processingTime = 1100L
@@ -164,7 +135,7 @@ class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
       assert(second.entries == 5)
       withBackend(clock) { again =>
         restored(again, first, bytesOf(second))
-        again.getOrCreate(value.living(config()))
+        again.getOrCreate(value.living(config))
         assert(again.numEntries("value") == 0)
       }
     }
@@ -172,7 +143,7 @@ class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
 
   test("an iteration over a map isn't disturbed by the clean-up that accesses during it do") {
     withState { (backend, clock) =>
-      val m = backend.getOrCreate(map.living(config(entries = 50)))
+      val m = backend.getOrCreate(map.living(config))
       backend.setCurrentKey("dead")
       for (i <- 1 to 100) m.put(s"d$i", 1L)
       clock.processingTime = 1100L
@@ -190,8 +161,6 @@ class IncrementalCleanupSuite extends AnyFunSuite with HeapFixture {
   test("removed entries leave nothing behind: a table that is filled and emptied doesn't grow") {
     val backend = new HeapKeyedStateBackend[String](
       Serializers.ofString,
-      128,
-      KeyGroupRange(0, 127),
       new ManualClock,
       tracksChanges = false
     )

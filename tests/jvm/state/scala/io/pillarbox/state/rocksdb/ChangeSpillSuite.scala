@@ -57,7 +57,7 @@ class ChangeSpillSuite extends AnyFunSuite with ScalaCheckPropertyChecks with Be
     (0 until cache.size).groupBy(cache.column).toSeq.sortBy(_._1).foreach { case (_, ofColumn) =>
       val from = order.size
       ofColumn.foreach(order.add)
-      order.sort(from, depth = 0)
+      order.sort(from)
     }
     (cache, order)
   }

@@ -117,7 +117,7 @@ class EventTimeSweepSuite extends AnyFunSuite with RocksDBFixture {
       val v = backend.getOrCreate(value.living(ttl))
       val random = new Random(11)
       val written = mutable.Map.empty[String, Long]
-      (1 to 50000).foreach { _ =>
+      (1 to 20000).foreach { _ =>
         if (random.nextInt(8) == 0) clock.watermark += 1
         val key = s"k${random.nextInt(5000)}"
         backend.setCurrentKey(key)

@@ -28,18 +28,15 @@ trait RocksDBFixture extends StateFixture with BeforeAndAfterAll { self: Suite =
   override def openBackend[K](
       keys: TypeSerializer[K],
       clock: StateClock,
-      range: KeyGroupRange
-  ): KeyedStateBackend[K] = openAt(newDirectory(), keys, clock, range)
+      sweeps: Boolean
+  ): KeyedStateBackend[K] = openAt(newDirectory(), keys, clock)
 
   protected def openAt[K](
       directory: Path,
       keys: TypeSerializer[K],
-      clock: StateClock = new ManualClock,
-      range: KeyGroupRange = KeyGroupRange(0, 127)
+      clock: StateClock = new ManualClock
   ): RocksDBKeyedStateBackend[K] = new RocksDBKeyedStateBackend[K](
     keys,
-    128,
-    range,
     clock,
     RocksDBConfig(
       directory,
@@ -127,5 +124,5 @@ class RocksDBPersistenceSuite extends PersistenceContract with RocksDBFixture {
   override protected def listChunkBytes: Int = 1
 
   override protected def fresh(): KeyedStateBackend[String] =
-    new HeapKeyedStateBackend[String](Serializers.ofString, 128, KeyGroupRange(0, 127), new ManualClock)
+    new HeapKeyedStateBackend[String](Serializers.ofString, new ManualClock)
 }

@@ -11,6 +11,7 @@ import io.pillarbox.state._
 import io.pillarbox.state.rocksdb.store.{ColumnName, CompactionTtl, RocksDBConfig, RocksDBMemory}
 import org.rocksdb.ColumnFamilyHandle
 import org.scalatest.funsuite.AnyFunSuite
+import org.scalatest.tagobjects.Slow
 
 /** What is RocksDB's own: checkpoints of the directory, memory, compaction, and disks that fail. */
 class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
@@ -88,13 +89,13 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
   }
 
   test("a database of another format is refused as such") {
-    for (format <- Seq(9, 3, 1)) {
+    for (format <- Seq(9, 4, 1)) {
       val checkpoint = checkpointOf(0 until 3)
       val header = checkpoint.resolve("pillarbox-header")
       Files.write(header, Files.readAllBytes(header).updated(7, format.toByte))
       val error = intercept[StateRestoreException](openAt(checkpoint, ScalaSerializers.long))
       assert(error.condition == "STATE_FORMAT_UNKNOWN" && error.getMessage.contains(checkpoint.toString))
-      assert(error.getMessage.contains(s"format version $format, this Pillarbox reads 4"))
+      assert(error.getMessage.contains(s"format version $format, this Pillarbox reads 5"))
     }
   }
 
@@ -160,7 +161,7 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
     val config =
       RocksDBConfig(directory, memoryLimit = 32L << 20, cacheBytes = 64 << 10, diskLimit = 1L << 20)
     val backend =
-      new RocksDBKeyedStateBackend(ScalaSerializers.long, 128, KeyGroupRange(0, 127), new ManualClock, config)
+      new RocksDBKeyedStateBackend(ScalaSerializers.long, new ManualClock, config)
     try {
       val error = intercept[StateBackendException] {
         for (round <- 0 until 100) {
@@ -216,8 +217,6 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
 
     private def open(at: Path, behind: Long): RocksDBKeyedStateBackend[Long] = new RocksDBKeyedStateBackend(
       ScalaSerializers.long,
-      128,
-      KeyGroupRange(0, 127),
       clock,
       RocksDBConfig(at, 32L << 20, compactionMargin = compactionMargin, clockBehind = behind)
     )
@@ -257,7 +256,7 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
     assert(condition)
   }
 
-  test("compaction drops what is older than its TTL and margin, and nothing younger") {
+  test("compaction drops what is older than its TTL and margin, and nothing younger", Slow) {
     assert(CompactionTtl.seconds(Ageing.named("value"), 5000L) == 7)
     val (young, old) = (new Ageing(ttlMs = 3600L * 1000), new Ageing)
     try {
@@ -269,7 +268,7 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
     }
   }
 
-  test("compaction in a batch of an earlier time drops nothing that was alive then") {
+  test("compaction in a batch of an earlier time drops nothing that was alive then", Slow) {
     val (now, earlier) = (new Ageing, new Ageing(clockBehind = 3600L * 1000))
     try {
       eventually(now.compacted() == 0)
@@ -301,7 +300,7 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
     } finally ageing.close()
   }
 
-  test("compaction isn't used where its clock or its stamps would be wrong") {
+  test("compaction isn't used where its clock or its timestamps would be wrong") {
     assert(
       CompactionTtl.seconds(
         value.living(Some(TestState.ttl(1000L, timeDomain = TimeDomain.EVENT_TIME))),
@@ -310,12 +309,6 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
     )
     assert(
       CompactionTtl.seconds(list.living(Some(TestState.ttl(1000L, Update.ON_READ_AND_WRITE))), 0L) == 0
-    )
-    assert(
-      CompactionTtl.seconds(
-        value.living(Some(TestState.ttl(1000L, cleanup = Cleanup.NONE))),
-        0L
-      ) == 0
     )
     assert(CompactionTtl.seconds(value, 0L) == 0)
     assert(CompactionTtl.seconds(value.living(Some(TestState.ttl(Long.MaxValue))), 0L) == 0)
@@ -327,8 +320,6 @@ class RocksDBFaultSuite extends AnyFunSuite with RocksDBFixture {
     val target = newDirectory().resolve("checkpoint")
     def open(directory: Path) = new RocksDBKeyedStateBackend(
       ScalaSerializers.long,
-      128,
-      KeyGroupRange(0, 127),
       new ManualClock,
       RocksDBConfig(directory, memoryLimit = 32L << 20, compactionMargin = 0L)
     )

@@ -10,26 +10,27 @@ import io.pillarbox.api.{Bytes, ScalaSerializers, Serializers}
 import io.pillarbox.state.TestState
 import io.pillarbox.state.rocksdb.cache.{CacheBudget, WriteBackCache}
 import io.pillarbox.state.rocksdb.store.{RocksDBConfig, RocksDBMemory, RocksDBStore}
+import io.pillarbox.testing.FewAndMany
 import org.rocksdb.{ColumnFamilyHandle, RocksDB}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** What many databases in one process take, as with Spark's default of 200 partitions. */
-class RocksDBMemorySuite extends AnyFunSuite with RocksDBFixture {
-  private val Databases = 200
+class RocksDBMemorySuite extends AnyFunSuite with RocksDBFixture with FewAndMany {
 
-  test("two hundred databases that are written stay within the limit, and take little beside it") {
-    val (bytesBefore, filesBefore) = (residentBytes, openFiles)
-    val backends = Seq.fill(Databases)(openAt(newDirectory(), ScalaSerializers.long))
-    try {
-      val memory = RocksDBMemory.acquire(1L << 30)
+  random("databases that are written stay within the limit, and take little beside it", 80, 200) {
+    databases =>
+      val (bytesBefore, filesBefore) = (residentBytes, openFiles)
+      val backends = Seq.fill(databases)(openAt(newDirectory(), ScalaSerializers.long))
       try {
-        backends.foreach(write)
-        assert(memory.usage <= memory.limit)
-        // Objects on the heap among them.
-        assert((residentBytes - bytesBefore) / Databases < (1500L << 10))
-        assert((openFiles - filesBefore) / Databases <= 10)
-      } finally memory.close()
-    } finally backends.foreach(_.close())
+        val memory = RocksDBMemory.acquire(1L << 30)
+        try {
+          backends.foreach(write)
+          assert(memory.usage <= memory.limit)
+          // Objects on the heap among them.
+          assert((residentBytes - bytesBefore) / databases < (1500L << 10))
+          assert((openFiles - filesBefore) / databases <= 10)
+        } finally memory.close()
+      } finally backends.foreach(_.close())
   }
 
   test("a database beyond its memory has partitioned tables once it is opened again, and reads all others") {

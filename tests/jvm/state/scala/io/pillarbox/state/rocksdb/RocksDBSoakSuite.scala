@@ -133,8 +133,6 @@ object SoakMain {
 
   private def open(directory: Path): RocksDBKeyedStateBackend[Long] = new RocksDBKeyedStateBackend(
     ScalaSerializers.long,
-    128,
-    KeyGroupRange(0, 127),
     new ManualClock,
     RocksDBConfig(directory, memoryLimit = 64L << 20)
   )
@@ -254,8 +252,6 @@ object SoakMain {
   private def use(directory: Path): Unit = {
     val backend = new RocksDBKeyedStateBackend(
       ScalaSerializers.long,
-      128,
-      KeyGroupRange(0, 127),
       new ManualClock,
       RocksDBConfig(directory, memoryLimit = 16L << 20, cacheBytes = 16 << 10)
     )

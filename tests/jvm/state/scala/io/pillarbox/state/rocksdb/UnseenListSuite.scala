@@ -55,7 +55,7 @@ class UnseenListSuite extends AnyFunSuite with RocksDBFixture {
       logs += bytesOf(backend.commit())
       checkCount(backend.entryCount)
       checkReplay(openAt(newDirectory(), ScalaSerializers.long, clock))
-      checkReplay(new HeapKeyedStateBackend(ScalaSerializers.long, 128, KeyGroupRange(0, 127), clock))
+      checkReplay(new HeapKeyedStateBackend(ScalaSerializers.long, clock))
     }
 
     def close(): Unit = backend.close()
@@ -160,7 +160,7 @@ class UnseenListSuite extends AnyFunSuite with RocksDBFixture {
     val config =
       RocksDBConfig(newDirectory(), memoryLimit = 32L << 20, cacheBytes = cacheBytes, compactionMargin = 0L)
     val backend =
-      new RocksDBKeyedStateBackend(ScalaSerializers.long, 128, KeyGroupRange(0, 127), new ManualClock, config)
+      new RocksDBKeyedStateBackend(ScalaSerializers.long, new ManualClock, config)
     try {
       val states = Seq("young list" -> 3600L * 1000, "old list" -> 1000L).map { case (name, ms) =>
         backend.getOrCreate(TestState.list(name, ScalaSerializers.long, Some(TestState.ttl(ms))))

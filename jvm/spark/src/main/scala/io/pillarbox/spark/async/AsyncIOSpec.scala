@@ -3,6 +3,7 @@ package io.pillarbox.spark.async
 import java.util.concurrent.TimeUnit
 
 import com.fasterxml.jackson.databind.annotation.JsonDeserialize
+import io.pillarbox.async.CallFigures
 import io.pillarbox.metered.limit.Overload
 import io.pillarbox.metered.usage.UsageUnits
 import io.pillarbox.spark.base.{FailureReport, SpecJson}
@@ -79,7 +80,7 @@ private[pillarbox] final case class RateSpec(permits: Double, intervalMs: Long) 
     if (isOfUse) (permits, nanos) else (calls, ofCalls)
   }
 
-  /** The rate as `explain()` shows it: with the field of `pb.Limit` that it came from. */
+  /** The rate as messages show it: with the field of `pb.Limit` that it came from. */
   def summary: String = s"${RateSpec.Fields(intervalMs)}=${AsyncIOSpec.shown(permits)}"
 }
 
@@ -142,7 +143,7 @@ private[pillarbox] final case class LimitSpec(
   /** True if the driver lends parts of it to executors. */
   def isLent: Boolean = hasAmounts && (scope == LimitScope.Query || scope == LimitScope.Application)
 
-  /** The limit as `explain()` shows it. */
+  /** The limit as messages show it. */
   def summary: String = Seq(
     concurrency.map(n => s"concurrency=$n"),
     rate.map(_.summary),
@@ -165,20 +166,13 @@ private[pillarbox] object LimitSpec {
   final val Calls = "calls"
 }
 
-/** Calls take up to `rows` rows, the first of which waits at most `waitMs` for the others. */
-private[pillarbox] final case class BatchSpec(rows: Int, waitMs: Long)
-
 /**
  * Calls are submitted for a ticket, and their answers collected later.
  *
  * @param pollMs the time between two times that a ticket is asked for
  * @param waits false if a row whose ticket has no answer leaves as pending
  */
-private[pillarbox] final case class TicketedSpec(pollMs: Long, waits: Boolean) {
-
-  /** The options as `explain()` shows them. */
-  def summary: String = s"poll=${pollMs}ms on_pending=${if (waits) "wait" else "leave"}"
-}
+private[pillarbox] final case class TicketedSpec(pollMs: Long, waits: Boolean)
 
 /**
  * Calls in flight outlive a micro-batch of a stream.
@@ -191,14 +185,7 @@ private[pillarbox] final case class CarryOverSpec(
     maxLagMs: Long,
     @JsonDeserialize(contentAs = classOf[Integer]) maxRows: Option[Int],
     @JsonDeserialize(contentAs = classOf[Integer]) slots: Option[Int]
-) {
-
-  /** The options as `explain()` shows them. */
-  def summary: String =
-    (s"max_lag=${maxLagMs}ms" +: maxRows.map(n => s"max_rows=$n").toSeq) ++ slots.map(n =>
-      s"slots=$n"
-    ) mkString " "
-}
+)
 
 /**
  * Answers are kept.
@@ -207,21 +194,23 @@ private[pillarbox] final case class CarryOverSpec(
  * @param ttlMs the age up to which an answer is used; 0 for ever
  * @param version part of the names of calls, beside the operator's name
  */
-private[pillarbox] final case class JournalSpec(path: String, ttlMs: Long, version: Option[String]) {
+private[pillarbox] final case class JournalSpec(path: String, ttlMs: Long, version: Option[String])
 
-  /** The options as `explain()` shows them. */
-  def summary: String =
-    (if (path.isEmpty) "checkpoint" else path) + (if (ttlMs > 0) s" ttl=${ttlMs}ms" else "") +
-      version.fold("")(v => s" version=$v")
-}
+/**
+ * The options that the Python worker alone goes by, which gets all of them.
+ *
+ * @param threads the most threads of a worker in which a plain function runs
+ * @param arguments in an expression the names of the function's parameters that are given by name, and an
+ *   empty text for each that is given by place
+ * @param blockedLoopMs the time after which a worker's loop that does not turn ends the task
+ */
+private[pillarbox] final case class WorkerOptions(threads: Int, arguments: Seq[String], blockedLoopMs: Long)
 
 /**
  * The options of one async I/O operator, as the Python API sends them; times in milliseconds, 0 = none.
  *
  * @param form the kind of the function: `row` and `batch` are coroutines, `thread` a plain function in the
  *   worker's threads, `jvm` a class on the executor's class path; `keyed` a keyed function's coroutines
- * @param mostHeld rows that are under way, or done and wait for their turn in the order, at most; none where
- *   the capacity counts them
  * @param returns the columns that the function's result adds
  * @param journal set if answers are kept
  * @param callKey the columns that name a call; none named: those of the function
@@ -229,7 +218,6 @@ private[pillarbox] final case class JournalSpec(path: String, ttlMs: Long, versi
  *   into one task for that
  * @param by the columns by whose values rows are put into partitions, and within which an order is kept; none
  *   named: rows stay where they are
- * @param callsPerKey calls of rows with one key in flight at a time
  * @param budget when to stop calling
  * @param ticketed set if calls are answered later
  * @param estimator the functions in Python that estimate what a row's call uses, as a UDF of Spark in base64
@@ -240,22 +228,15 @@ private[pillarbox] final case class JournalSpec(path: String, ttlMs: Long, versi
  * @param callColumn the name of the column that tells of each row's call, if there is one
  * @param units in which calls report what they use
  * @param expression true for a call in an expression, whose only result is one value
- * @param arguments in an expression the names of the function's parameters that are given by name, and an
- *   empty text for each that is given by place
- * @param threads the most threads of a worker in which a plain function runs
- * @param blockedLoopMs the time after which a worker's loop that does not turn ends the task
+ * @param shown the options that are no defaults, for `explain()`
  */
 private[pillarbox] final case class AsyncIOSpec(
     name: String,
     form: String,
     className: Option[String],
     options: Map[String, String],
-    ordered: Boolean,
-    capacity: Int,
-    @JsonDeserialize(contentAs = classOf[Integer]) mostHeld: Option[Int],
-    threads: Int,
-    timeoutMs: Long,
-    attemptTimeoutMs: Long,
+    figures: CallFigures,
+    worker: WorkerOptions,
     retry: Option[RetrySpec],
     onError: OnError,
     errorColumn: Option[String],
@@ -263,9 +244,7 @@ private[pillarbox] final case class AsyncIOSpec(
     inputs: Seq[String],
     @JsonDeserialize(using = classOf[SpecJson.SchemaReader]) returns: StructType,
     explode: Boolean,
-    batch: Option[BatchSpec],
     by: Seq[String],
-    @JsonDeserialize(contentAs = classOf[Integer]) callsPerKey: Option[Int],
     estimator: Option[String],
     signature: String,
     carryOver: Option[CarryOverSpec],
@@ -279,8 +258,7 @@ private[pillarbox] final case class AsyncIOSpec(
     callColumn: Option[String],
     units: Seq[String],
     expression: Boolean,
-    arguments: Seq[String],
-    blockedLoopMs: Long
+    shown: Seq[String]
 ) {
 
   /** True if they are the calls of a keyed function, which its workers make. */
@@ -302,58 +280,25 @@ private[pillarbox] final case class AsyncIOSpec(
   /** True if all rows that ask the same come into one task. */
   def sharesInQuery: Boolean = shareCalls.contains("query")
 
-  /** The number of rows that may be under way, or done and wait for their turn in the order; 0 without one. */
-  def maxWaiting: Int = mostHeld.getOrElse(0)
-
   /** The operator without the pickled functions, once they are a UDF: tasks have no use for them. */
   def withoutEstimator: AsyncIOSpec = copy(estimator = None)
 
   /** The same operator in a batch query. */
-  def withoutCarryOver: AsyncIOSpec = copy(carryOver = None)
+  def withoutCarryOver: AsyncIOSpec =
+    copy(carryOver = None, shown = shown.filterNot(_.startsWith("carry_over=")))
+
+  /** The version of its journal, a part of the names of calls. */
+  def journalVersion: Option[String] = journal.flatMap(_.version)
 
   /** The options as `explain()` shows them. */
-  def summary: Seq[String] = Seq(
-    Some(name),
-    Some(s"form=$form"),
-    Some(s"ordered=$ordered"),
-    Some(s"capacity=$capacity"),
-    Option.when(timeoutMs + attemptTimeoutMs > 0)(s"timeout=$timeoutText"),
-    retry.map(r => s"retry=${r.maxAttempts}x ${r.backoffMs}ms"),
-    Some(s"on_error=${onError.name}"),
-    limitText,
-    callsPerKey.map(n => s"limit=(concurrency=$n scope=key)"),
-    batch.map(b => s"batch_size=${b.rows}"),
-    ticketed.map(t => s"ticketed=(${t.summary})"),
-    Option.when(explode)("explode=true"),
-    Option.when(by.nonEmpty)(s"by=${by.mkString("[", ", ", "]")}"),
-    carryOver.map(c => s"carry_over=(${c.summary})"),
-    journal.map(kept => s"journal=${kept.summary}"),
-    callKeyText,
-    shareCalls.map(scope => s"share_calls=$scope"),
-    budgetText,
-    callText,
-    usageText
-  ).flatten
-
-  /** What calls may spend and tell of it, as `explain()` shows it. */
-  def spending: Seq[String] = Seq(limitText, budgetText, callKeyText, callText, usageText).flatten
-
-  private def callKeyText =
-    Option.when(callKey.nonEmpty)(s"call_key=${callKey.mkString("[", ", ", "]")}")
-
-  private def callText = callColumn.map(name => s"call_column=$name")
-
-  private def limitText =
-    Option.when(limits.nonEmpty)(limits.map(l => s"limit=(${l.summary})").mkString(", "))
-
-  private def budgetText = budget.map(b => s"budget=(${b.summary})")
-
-  private def usageText = Option.when(units.nonEmpty)(s"usage=${units.mkString("[", ", ", "]")}")
-
-  private def timeoutText: String = Seq(
-    Option.when(timeoutMs > 0)(s"${timeoutMs}ms"),
-    Option.when(attemptTimeoutMs > 0)(s"attempt=${attemptTimeoutMs}ms")
-  ).flatten.mkString(" ")
+  def summary: Seq[String] =
+    Seq(
+      name,
+      s"form=$form",
+      s"ordered=${figures.ordered}",
+      s"capacity=${figures.capacity}",
+      s"on_error=${onError.name}"
+    ) ++ shown
 }
 
 private[pillarbox] object AsyncIOSpec {
@@ -364,7 +309,4 @@ private[pillarbox] object AsyncIOSpec {
   /** Shows a number as it was given. */
   def shown(number: Double): String =
     if (number == math.rint(number) && math.abs(number) < 1e15) number.toLong.toString else number.toString
-
-  /** @throws IllegalArgumentException as `SpecJson.read` */
-  def fromJson(json: String): AsyncIOSpec = SpecJson.read[AsyncIOSpec](json)
 }

@@ -1,12 +1,13 @@
 package io.pillarbox.spark.async
 
+import com.fasterxml.jackson.databind.node.ObjectNode
 import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy}
-import io.pillarbox.async.{AsyncOptions, Batching, Keyed, Ticketing}
+import io.pillarbox.async.{AsyncOptions, Keyed, Ticketing}
 import io.pillarbox.metered.budget.BudgetPart
 import io.pillarbox.metered.journal.CallKey
 import io.pillarbox.metered.limit.CallGate
 import io.pillarbox.spark.async.python.{ChannelSettings, PythonCallException, ResultDecoder}
-import io.pillarbox.spark.base.PythonText
+import io.pillarbox.spark.base.{PythonText, SpecJson}
 import io.pillarbox.spark.task.FailedCalls
 import io.pillarbox.spark.worker.SessionStart
 import org.apache.spark.TaskContext
@@ -154,20 +155,15 @@ private[pillarbox] final case class AsyncIOTaskSpec(
       failed: FailedCalls
   ): AsyncOptions[InternalRow, InternalRow] = {
     val view = inputView()
-    AsyncOptions(
-      spec.ordered,
-      spec.capacity,
-      spec.timeoutMs,
-      spec.attemptTimeoutMs,
-      retryStrategy,
-      new RowFailurePolicy(spec, row => text.row(view(row), inputSchema), failed),
-      if (columns.limits.isEmpty) held.gate else CallGate.Unlimited,
-      valueGates(held),
-      held.charges(spec.operator, estimates),
-      lookAhead,
-      spec.batch.map(batch => Batching(batch.rows, batch.waitMs)),
-      spec.maxWaiting,
-      Option.when(columns.by.nonEmpty)(Keyed(byKeys(), spec.callsPerKey.getOrElse(0))),
+    val figures = spec.figures.options[InternalRow, InternalRow]
+    figures.copy(
+      retry = retryStrategy,
+      onFailure = new RowFailurePolicy(spec, row => text.row(view(row), inputSchema), failed),
+      gate = if (columns.limits.isEmpty) held.gate else CallGate.Unlimited,
+      valueGates = valueGates(held),
+      charges = held.charges(spec.operator, estimates),
+      lookAhead = lookAhead,
+      keyed = Option.when(columns.by.nonEmpty)(Keyed(byKeys(), spec.figures.callsPerKey)),
       callKey = Option.when(site.journal.isDefined || spec.shareCalls.isDefined)(keyOf()),
       journal = answers,
       shareCalls = spec.shareCalls.isDefined,
@@ -195,11 +191,11 @@ private[pillarbox] final case class AsyncIOTaskSpec(
    */
   def lookAhead: Int =
     if (
-      spec.form == "jvm" || spec.isKeyedFunction || spec.ordered ||
+      spec.form == "jvm" || spec.isKeyedFunction || spec.figures.ordered || spec.figures.callsPerKey > 0 ||
       spec.limits.nonEmpty ||
-      Seq(spec.carryOver, site.journal, spec.budget, spec.callsPerKey, spec.batch).exists(_.isDefined)
+      Seq(spec.carryOver, site.journal, spec.budget, spec.figures.batching).exists(_.isDefined)
     ) 0
-    else math.min(spec.capacity / AsyncIOTaskSpec.LookAheadShare, AsyncIOTaskSpec.MostLookAhead)
+    else math.min(spec.figures.capacity / AsyncIOTaskSpec.LookAheadShare, AsyncIOTaskSpec.MostLookAhead)
 
   private def retryStrategy: AsyncRetryStrategy[InternalRow] = spec.retry.fold(
     AsyncRetryStrategies.noRetry[InternalRow]
@@ -238,15 +234,13 @@ private[pillarbox] final case class AsyncIOTaskSpec(
     init
       .put("kind", "async")
       .put("name", spec.name)
-      .put("capacity", spec.capacity)
-      .put("threads", spec.threads)
+      .put("capacity", spec.figures.capacity)
       .put("explode", spec.explode)
       .put("expression", spec.expression)
-      .put("blocked_loop_ms", spec.blockedLoopMs)
       .put("input_schema", inputSchema.json)
       .put("look_ahead", lookAhead)
     spec.units.foldLeft(init.putArray("units"))(_.add(_))
-    spec.arguments.foldLeft(init.putArray("arguments"))(_.add(_)): Unit
+    init.setAll[ObjectNode](SpecJson.tree(spec.worker)): Unit
   }
 }
 

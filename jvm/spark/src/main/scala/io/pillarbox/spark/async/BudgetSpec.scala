@@ -32,19 +32,6 @@ private[pillarbox] final case class BudgetSpec(
     maxFailedShare
   )
 
-  /** The budget as `explain()` shows it. */
-  def summary: String = Seq(
-    maxFailed.map(most => s"max_failed=$most"),
-    maxCalls.map(most => s"max_calls=$most"),
-    Option.when(maxUsage.nonEmpty)(s"max_usage=$usageText"),
-    Some(s"on_exceeded=${if (raises) "raise" else "skip"}"),
-    name.map(shared => s"name=$shared"),
-    keep.map(folder => s"keep=$folder")
-  ).flatten.mkString(" ")
-
-  private def usageText: String =
-    maxUsage.toSeq.sorted.map { case (unit, most) => s"$unit: ${shown(most)}" }.mkString("{", ", ", "}")
-
   private def maxFailed: Option[String] = maxFailedRows.map(_.toString).orElse(maxFailedShare.map(_.toString))
 
   private def shown(amount: Double) = BigDecimal(amount).bigDecimal.stripTrailingZeros.toPlainString

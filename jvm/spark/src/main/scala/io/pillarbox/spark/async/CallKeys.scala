@@ -76,7 +76,7 @@ private[async] object CallKeys {
   private final val Format = "pillarbox call 1"
 
   private def head(spec: AsyncIOSpec, columns: Seq[StructField]): String = {
-    (Seq(Format, spec.name, spec.journal.flatMap(_.version).getOrElse("")) ++ described(columns))
+    (Seq(Format, spec.name, spec.journalVersion.getOrElse("")) ++ described(columns))
       .map(text)
       .mkString
   }

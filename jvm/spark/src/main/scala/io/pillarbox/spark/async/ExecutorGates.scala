@@ -28,19 +28,26 @@ private[pillarbox] final class ExecutorGates(
   private var sweptSize = 0
 
   /** Takes a share in the limits of a task's operator. */
-  def hold(task: AsyncIOTaskSpec): HeldGate = hold(task.site.limitKeys, task.spec.limits, task.spec.units)
+  def hold(task: AsyncIOTaskSpec): HeldGate =
+    hold(task.site.limitKeys, task.spec.limits, task.spec.units, task.spec.budget.isDefined)
 
   /**
    * Takes a share in the gates of limits. Other limits under the same key have gates of their own.
    *
    * @param limitKeys the key of each limit
    * @param units those in which calls report what they use
+   * @param mayGoBack true if a call that is granted a permit may lack something else, and give it back
    * @throws IllegalArgumentException if a limit is there twice: its second permit could never be had
    */
-  private[async] def hold(limitKeys: Seq[String], limits: Seq[LimitSpec], units: Seq[String]): HeldGate = {
+  private[async] def hold(
+      limitKeys: Seq[String],
+      limits: Seq[LimitSpec],
+      units: Seq[String],
+      mayGoBack: Boolean = false
+  ): HeldGate = {
     val places = limitKeys.zip(limits.map(_.figures()))
     require(places.distinct.size == places.size, s"A limit is there twice: ${limits.map(_.summary)}")
-    new HeldGate(this, limitKeys, limits, units)
+    new HeldGate(this, limitKeys, limits, units, mayGoBack)
   }
 
   /** Takes a share in one limit. */

@@ -15,12 +15,14 @@ import org.apache.spark.sql.catalyst.expressions.Expression
  *
  * @param keys those of the limits, in their order
  * @param units those in which calls report what they use
+ * @param mayGoBack true if permits of limits without a key may go back unused
  */
 private[pillarbox] final class HeldGate private[async] (
     gates: ExecutorGates,
     keys: Seq[String],
     limits: Seq[LimitSpec],
-    units: Seq[String]
+    units: Seq[String],
+    mayGoBack: Boolean
 ) extends AutoCloseable {
   private lazy val ownName = UUID.randomUUID().toString
   private var isHeld = true
@@ -63,7 +65,8 @@ private[pillarbox] final class HeldGate private[async] (
       gate <- shared.gates
     } yield (gate, if (limit.isOfUse) units.indexOf(limit.unit) else CallGate.Calls)
     val own = ofValue.flatMap(shared(_).gates)
-    CallGate.ofUnits(parts, own.contains)
+    // Only of a gate of a value does a permit always know what it was charged with, to give that back.
+    CallGate.ofUnits(parts, if (own.isEmpty && mayGoBack) _ => true else own.contains)
   }
 
   /** The calls that the limits allow at a time now, divided by their holders; 0 if they allow any number. */

@@ -18,14 +18,14 @@ private[async] object JournalOperators {
   def of(task: AsyncIOTaskSpec): JournalOperator = of(task.spec, task.columns.keySchema)
 
   def of(spec: AsyncIOSpec, key: StructType): JournalOperator =
-    of(spec.name, spec.journal.flatMap(_.version), key, spec.returns, spec.explode)
+    of(spec.name, spec.journalVersion, key, spec.returns, spec.explode)
 
   /** The operator whose answers are the tickets of calls, whatever the calls return. */
   def ofTickets(task: AsyncIOTaskSpec): JournalOperator = {
     val name = s"${task.spec.name} tickets"
     of(
       name,
-      task.spec.journal.flatMap(_.version),
+      task.spec.journalVersion,
       task.columns.keySchema,
       TaskTickets.Layout,
       explode = false

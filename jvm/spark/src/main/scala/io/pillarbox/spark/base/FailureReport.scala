@@ -39,10 +39,10 @@ private[pillarbox] final case class FailureReport(
    * `_driver/failure_text.py` reads it where nothing else comes through.
    */
   private[base] def told: String = {
-    val trace = traceback.replaceAll("\n+\\z", "")
+    val trace = withoutEnd(traceback)
     val plain = cut(oneLine(text), LongestHead)
     val short = if (plain == text) None else shortened
-    val whole = if (plain == text) "" else if (short.isDefined) message else text
+    val whole = if (plain == text) "" else if (short.isDefined) withoutEnd(message) else text
     val place = cut(oneLine(operator), LongestName)
     val head = (if (place.isEmpty) s"[$condition] " else s"[$condition] $place: ") + short.getOrElse(plain)
     val behind = Seq(if (trace.contains(whole)) "" else whole, trace).filter(_.nonEmpty)
@@ -80,6 +80,8 @@ private[pillarbox] object FailureReport {
     FailureReport(ErrorCatalogue.typeOf(condition), condition, text, operator, condition, text)
 
   private def lengthOf(text: String): Int = text.codePointCount(0, text.length)
+
+  private def withoutEnd(text: String): String = text.replaceAll("\n+\\z", "")
 
   private def oneLine(text: String): String = text.replace('\r', ' ').replace('\n', ' ')
 

@@ -14,7 +14,7 @@ import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
  * Reads the JSON of the Python side as case classes, and writes it: `timeoutMs` from `timeout_ms`. It has each
- * field of the class, and no other; null is None. Any thread.
+ * field of the class, and no other; null is None, and no other value. Any thread.
  */
 private[pillarbox] object SpecJson {
 
@@ -31,6 +31,9 @@ private[pillarbox] object SpecJson {
           case _ => throw new IllegalArgumentException(s"Not as expected: ${problem.getMessage}", problem)
         }
     }
+
+  /** Returns the fields of a case class. */
+  def tree(value: AnyRef): ObjectNode = mapper.valueToTree[ObjectNode](value)
 
   def write(value: AnyRef): String = mapper.writeValueAsString(value)
 
@@ -78,7 +81,9 @@ private[pillarbox] object SpecJson {
     .propertyNamingStrategy(PropertyNamingStrategies.SNAKE_CASE)
     .enable(
       DeserializationFeature.FAIL_ON_MISSING_CREATOR_PROPERTIES,
-      DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES
+      DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES,
+      DeserializationFeature.FAIL_ON_NULL_CREATOR_PROPERTIES,
+      DeserializationFeature.FAIL_ON_NULL_FOR_PRIMITIVES
     )
     .disable(DeserializationFeature.ACCEPT_FLOAT_AS_INT)
     .build() :: ClassTagExtensions

@@ -55,6 +55,8 @@ private[pillarbox] final case class ScanSpec(
  *   the expressions of the form "scan"
  * @param blockedLoopMs
  *   the time after which a worker's loop that does not turn ends the task
+ * @param shown
+ *   the options that are no defaults, for `explain()`
  */
 private[pillarbox] final case class KeyedSpec(
     name: String,
@@ -77,7 +79,8 @@ private[pillarbox] final case class KeyedSpec(
     @JsonDeserialize(contentAs = classOf[Integer]) partitions: Option[Int],
     calls: Option[AsyncIOSpec],
     scan: Option[ScanSpec],
-    blockedLoopMs: Long
+    blockedLoopMs: Long,
+    shown: Seq[String]
 ) {
 
   /** The operator as messages name it. */
@@ -98,25 +101,12 @@ private[pillarbox] final case class KeyedSpec(
     }
 
   /** The options as `explain()` shows them. */
-  def summary: Seq[String] = Seq(
-    Some(name),
-    Some(s"form=$form"),
-    className,
-    Some(s"by=${by.mkString("[", ", ", "]")}"),
-    timestamp.map(column => s"timestamp=$column"),
-    Some(s"backend=${backend.name}${timers.filter(_ != backend).fold("")(t => s" timers=${t.name}")}"),
-    Option.when(orderBy.nonEmpty)(s"order_by=${orderBy.mkString("[", ", ", "]")}"),
-    Option.when(timeSorted)("time_sorted=true"),
-    Option.when(onLate != "drop")(s"on_late=$onLate"),
-    partitions.map(number => s"partitions=$number")
-  ).flatten
+  def summary: Seq[String] =
+    (Seq(name, s"form=$form") ++ className :+ s"by=${by.mkString("[", ", ", "]")}") ++ shown
 }
 
 private[pillarbox] object KeyedSpec {
 
   /** The tag of rows of the main output; the Python package has the same. */
   final val MainTag = "main"
-
-  /** @throws IllegalArgumentException as `SpecJson.read` */
-  def fromJson(json: String): KeyedSpec = SpecJson.read[KeyedSpec](json)
 }

@@ -33,7 +33,7 @@ private[pillarbox] final case class AsyncIOExec(node: AsyncIO, inStream: Boolean
     else ShuffleWidth.kept(node.gathered, child) :: Nil
 
   override def outputOrdering: Seq[SortOrder] =
-    if (spec.ordered && node.by.isEmpty) child.outputOrdering else Nil
+    if (spec.figures.ordered && node.by.isEmpty) child.outputOrdering else Nil
 
   override lazy val metrics: Map[String, SQLMetric] = AsyncIOMetrics.create(sparkContext, spec.units)
 

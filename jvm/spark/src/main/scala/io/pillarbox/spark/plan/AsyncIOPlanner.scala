@@ -52,7 +52,10 @@ private[pillarbox] final class AsyncIOPlanner(df: DataFrame, spec: AsyncIOSpec) 
   private def metadata: Map[String, Metadata] = {
     val failed = new MetadataBuilder().putStringArray(Inputs, rows.output.map(_.name).toArray).build()
     val told = new MetadataBuilder().putString(Operator, spec.name)
-    val call = told.putStringArray(Units, spec.units.toArray).putBoolean(Batch, spec.batch.isDefined).build()
+    val call = told
+      .putStringArray(Units, spec.units.toArray)
+      .putBoolean(Batch, spec.figures.batching.isDefined)
+      .build()
     spec.errorColumn.map(_ -> failed).toMap ++
       spec.callColumn.map(_ -> call)
   }

@@ -91,7 +91,8 @@ private final class UdfCall(udf: PythonUDF, declared: AsyncIOSpec, below: Logica
   private val function = AsyncIOFunction.Python(UserFunction.of(udf.func))
 
   /** The spec with the names of the arguments; an empty one for those without. */
-  private val spec = declared.copy(arguments = arguments.map(_._1.getOrElse("")))
+  private val spec =
+    declared.copy(worker = declared.worker.copy(arguments = arguments.map(_._1.getOrElse(""))))
 
   /** Returns a plan that has the columns of `below`, and the value of the call over its columns. */
   def evaluated: (LogicalPlan, Expression) = madeBelow(below, arguments.map(_._2)) match {

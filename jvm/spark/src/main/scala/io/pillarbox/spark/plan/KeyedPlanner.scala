@@ -1,7 +1,7 @@
 package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.keyed.scan.{ScanCompiler, ScanOperator}
-import io.pillarbox.spark.keyed.{KeyedErrors, KeyedOperatorFactory, KeyedSpec}
+import io.pillarbox.spark.keyed.{KeyedErrors, KeyedOperatorFactory, KeyedSpec, ScanSpec}
 import io.pillarbox.spark.state.InitialLayout
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.expressions._
@@ -66,10 +66,11 @@ private[pillarbox] final class KeyedPlanner(
     dataFrame(factory, spec, spec.output.map(result))
 
   /** Returns the DataFrame of a scan, which finds the columns of its rows itself. */
-  def scan(): DataFrame = {
+  def scan(expressions: ScanSpec): DataFrame = {
     val waits = spec.timeSorted && input.isStreaming
     val row = if (waits) SparkAdapter.asNullable(input.output.map(_.newInstance())) else input.output
-    val (program, columns) = new ScanCompiler(df.sparkSession, spec, row, lateMark).compile()
+    val (program, columns) =
+      new ScanCompiler(df.sparkSession, spec.name, expressions, row, lateMark).compile()
     val compiled = spec.copy(returns = DataTypeUtils.fromAttributes(columns))
     checkNames(compiled)
     // New ids, as a column that passes through belongs to the input, too.

@@ -84,7 +84,7 @@ private[pillarbox] final case class KeyedProcess(
   override def allowNonDeterministicExpression: Boolean = true
 
   /** The options as `explain()` shows them. */
-  def summary: Seq[String] = spec.summary ++ calls.toSeq.flatMap(_.spending)
+  def summary: Seq[String] = spec.summary ++ calls.toSeq.flatMap(_.shown)
 
   override protected def stringArgs: Iterator[Any] = summary.iterator
 

@@ -1,5 +1,6 @@
 package io.pillarbox.spark.plan
 
+import io.pillarbox.async.CallFigures
 import org.apache.spark.sql.catalyst.expressions.{IntegerLiteral, Literal}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -32,9 +33,13 @@ private[pillarbox] object LimitedCalls extends Rule[LogicalPlan] {
 
   /** A call of a list takes a list all the same. */
   private def narrowed(node: AsyncIO, rows: Int): AsyncIO = {
-    val wanted = math.max(rows, node.spec.batch.fold(1)(_.rows))
-    if (node.spec.capacity > wanted) node.copy(spec = node.spec.copy(capacity = wanted, mostHeld = None))
-    else if (node.spec.mostHeld.exists(_ > wanted)) node.copy(spec = node.spec.copy(mostHeld = Some(wanted)))
+    val figures = node.spec.figures
+    val wanted = math.max(rows, figures.batching.fold(1)(_.size))
+    if (figures.capacity > wanted) withFigures(node, figures.copy(capacity = wanted, maxWaiting = 0))
+    else if (figures.maxWaiting > wanted) withFigures(node, figures.copy(maxWaiting = wanted))
     else node
   }
+
+  private def withFigures(node: AsyncIO, figures: CallFigures): AsyncIO =
+    node.copy(spec = node.spec.copy(figures = figures))
 }

@@ -55,7 +55,7 @@ private[plan] object MarkedUdf {
         "jar" -> Build.version,
         "package" -> told.version
       )
-    AsyncIOSpec.fromJson(told.spec)
+    SpecJson.read[AsyncIOSpec](told.spec)
   }
 
   private def textOf(udf: PythonUDF): Option[String] = start(udf).map { at =>

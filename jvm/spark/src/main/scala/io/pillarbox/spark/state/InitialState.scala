@@ -68,18 +68,18 @@ private[pillarbox] object InitialTarget {
       mapKeyType: DataType
   )(toKey: Any => Any, toValue: Any => Any): InitialTarget = {
     val policy = TtlPolicy.of(descriptor, backend)
-    def stamp(time: Long): Long =
-      if (time == StateClock.Unknown) policy.fold(time)(policy => policy.stamp(policy.now)) else time
+    def timestampAt(time: Long): Long =
+      if (time == StateClock.Unknown) policy.fold(time)(policy => policy.timestampAt(policy.now)) else time
     val write: (Any, Any, Long) => Unit = descriptor.kind match {
       case Kind.LIST =>
-        val state = backend.stampedList[Any](descriptor)
-        (_, value, time) => state.add(toValue(value), stamp(time))
+        val state = backend.timestampedList[Any](descriptor)
+        (_, value, time) => state.add(toValue(value), timestampAt(time))
       case Kind.MAP =>
-        val state = backend.stampedMap[Any, Any](descriptor)
-        (key, value, time) => state.put(toKey(key), toValue(value), stamp(time))
+        val state = backend.timestampedMap[Any, Any](descriptor)
+        (key, value, time) => state.put(toKey(key), toValue(value), timestampAt(time))
       case _ =>
-        val state = backend.stampedValue[Any](descriptor)
-        (_, value, time) => state.put(toValue(value), stamp(time))
+        val state = backend.timestampedValue[Any](descriptor)
+        (_, value, time) => state.put(toValue(value), timestampAt(time))
     }
     InitialTarget(descriptor.kind, valueType, mapKeyType, write)
   }

@@ -5,7 +5,7 @@ import io.pillarbox.state.heap.HeapKeyedStateBackend
 import io.pillarbox.state.rocksdb.RocksDBKeyedStateBackend
 import io.pillarbox.state.rocksdb.cache.CacheBudget
 import io.pillarbox.state.rocksdb.store.{RocksDBConfig, RocksDBMemory, RocksDBStore}
-import io.pillarbox.state.{KeyGroupRange, KeyPart, KeyedStateBackend}
+import io.pillarbox.state.{KeyPart, KeyedStateBackend}
 import io.pillarbox.timer.TimerQueues
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.pillarbox.{LocalFolder, LocalFolders, SparkAdapter}
@@ -14,26 +14,13 @@ import org.apache.spark.sql.types.{StructField, StructType}
 /** Makes empty state of a partition, kept in an executor. */
 private[pillarbox] object StateBackends {
 
-  /** The number of key groups that state is divided into. The stored format has it, so it never changes. */
-  final val MaxKeyGroups = 128
-
-  /** Spark assigns keys to partitions, so any partition can have keys of any key group. */
-  private val AllKeyGroups = KeyGroupRange(0, MaxKeyGroups - 1)
-
   /** The part of the cache on the heap that a partition has in any case: an executor may have hundreds. */
   private final val OwnCacheBytes = 64 << 10
 
   /** Makes state for a batch: one key at a time, and nothing is ever committed. */
   def forBatch(keySchema: StructType): PartitionState = new PartitionState(
     clock =>
-      new HeapKeyedStateBackend(
-        keySerializer(keySchema),
-        MaxKeyGroups,
-        AllKeyGroups,
-        clock,
-        tracksChanges = false,
-        sweeps = false
-      ),
+      new HeapKeyedStateBackend(keySerializer(keySchema), clock, tracksChanges = false, sweeps = false),
     _ => TimerQueues.Heap,
     () => (),
     trackChanges = false
@@ -88,7 +75,7 @@ private[pillarbox] object StateBackends {
       new PartitionState(
         clock =>
           kind match {
-            case StorageKind.Heap => new HeapKeyedStateBackend(keys, MaxKeyGroups, AllKeyGroups, clock)
+            case StorageKind.Heap => new HeapKeyedStateBackend(keys, clock)
             case StorageKind.RocksDB =>
               val folder = from.fold(closing.folder())(database => closing.own(database.folder))
               val config = RocksDBConfig(
@@ -98,7 +85,7 @@ private[pillarbox] object StateBackends {
                 sharedCache = CacheBudget.ofProcess,
                 clockBehind = clockBehind
               )
-              val backend = new RocksDBKeyedStateBackend(keys, MaxKeyGroups, AllKeyGroups, clock, config)
+              val backend = new RocksDBKeyedStateBackend(keys, clock, config)
               from.flatMap(_.part).foreach(backend.keepOnly)
               backend
           },

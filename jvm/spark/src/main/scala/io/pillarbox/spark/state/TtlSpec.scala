@@ -16,7 +16,6 @@ private[pillarbox] final case class TtlSpec(
     ms,
     SpecJson.valueOf("update of a TTL", update, StateTtl.Update.values),
     SpecJson.valueOf("visibility of a TTL", visibility, StateTtl.Visibility.values),
-    SpecJson.valueOf("time_domain of a TTL", timeDomain, TimeDomain.values),
-    StateTtl.Cleanup.DEFAULT
+    SpecJson.valueOf("time_domain of a TTL", timeDomain, TimeDomain.values)
   )
 }

@@ -3,15 +3,15 @@ package io.pillarbox.state.changelog
 import io.pillarbox.state.{StateException, StateRestoreException}
 
 /**
- * The bytes of a snapshot or log, version 2. All numbers are big-endian.
+ * The bytes of a snapshot or log, version 3. All numbers are big-endian.
  *
  * {{{
  * stream  = "PILLARBX" version:int block(header) block(records)* block(end)
  * block   = length:int crc32c:int content        the checksum is over length and content
  * content = 0 header | 1 records | 2 entries:long blocks:int
- * records = state:varint lowest key group:short highest:short count:varint record*
+ * records = state:varint count:varint record*
  * record  = put:byte (1, or 0: removed) sized(key) [sized(value) if put]
- * key     = key group:short sized(key) sized(namespace) user-key
+ * key     = sized(key) sized(namespace) user-key
  * value   = [timestamp:long, if the state has TTL] value
  * sized   = length:varint bytes
  * }}}
@@ -20,9 +20,9 @@ import io.pillarbox.state.{StateException, StateRestoreException}
  * element. A list's record without user key is its access time and a number (longs): all elements below the
  * number were read then, which under ON_READ_AND_WRITE renewed them.
  */
-private[state] object StateStreamFormat {
+private[pillarbox] object StateStreamFormat {
   val Magic: Array[Byte] = "PILLARBX".getBytes("US-ASCII")
-  final val Version = 2
+  final val Version = 3
   final val Header = 0
   final val Records = 1
   final val End = 2

@@ -6,26 +6,26 @@ import java.util.zip.CRC32C
 
 import io.pillarbox.api.{InputView, OutputView, TypeSerializer}
 import io.pillarbox.state.changelog.StateStreamFormat._
-import io.pillarbox.state.{KeyGroupRange, StateException, StateRestoreException}
+import io.pillarbox.state.{StateException, StateRestoreException}
 
 /**
  * Reads a snapshot or log. Every block is checked before anything of it is handed out.
  *
  * @param source names the file in errors
  */
-private[state] final class StateStreamReader(in: InputStream, source: String) {
+private[pillarbox] final class StateStreamReader(in: InputStream, source: String) {
   private val checksum = new CRC32C
   private val view = new InputView
   private var entries = 0L
   private var blocks = 0
 
   /**
-   * Reads the header, hands it to `onHeader`, then every block of records that touches `range` to `onBlock`.
+   * Reads the header, hands it to `onHeader`, then every block of records to `onBlock`.
    *
    * @throws StateRestoreException if the stream is damaged, cut off or of another version
    */
-  def read(range: KeyGroupRange)(onHeader: StreamHeader => Unit)(onBlock: RecordBlock => Unit): Unit =
-    checked(open(onHeader).filter(b => b.lowest <= range.end && b.highest >= range.start).foreach(onBlock))
+  def read(onHeader: StreamHeader => Unit)(onBlock: RecordBlock => Unit): Unit =
+    checked(open(onHeader).foreach(onBlock))
 
   /** Does the same block by block: reads the header at once, and a block whenever one is asked for. */
   def open(onHeader: StreamHeader => Unit): Iterator[RecordBlock] = {
@@ -83,9 +83,8 @@ private[state] final class StateStreamReader(in: InputStream, source: String) {
 
   private def recordBlock(block: Array[Byte]): RecordBlock = {
     view.wrap(block, 1, block.length - 1)
-    val (state, lowest, highest) = (view.readVarInt(), view.readShort(), view.readShort())
-    val count = view.readVarInt()
-    new RecordBlock(state, lowest, highest, count, block, view.position)
+    val (state, count) = (view.readVarInt(), view.readVarInt())
+    new RecordBlock(state, count, block, view.position)
   }
 
   private def readBlock(): Array[Byte] = {
@@ -110,10 +109,8 @@ private[state] final class StateStreamReader(in: InputStream, source: String) {
 }
 
 /** Checked records of one state. Immutable; any number of cursors may read it. */
-private[state] final class RecordBlock(
+private[pillarbox] final class RecordBlock(
     val state: Int,
-    val lowest: Int,
-    val highest: Int,
     val count: Int,
     content: Array[Byte],
     from: Int
@@ -122,7 +119,7 @@ private[state] final class RecordBlock(
 }
 
 /** Walks through the records of a block: after a [[next]] that is true, the fields describe one. */
-private[state] final class RecordCursor(content: Array[Byte], from: Int, count: Int) {
+private[pillarbox] final class RecordCursor(content: Array[Byte], from: Int, count: Int) {
   private val in = new InputView().wrap(content, from, content.length - from)
   private var left = count
 
@@ -151,18 +148,13 @@ private[state] final class RecordCursor(content: Array[Byte], from: Int, count: 
 /** The layout of keys in streams and in RocksDB, see [[StateStreamFormat]]. */
 private[state] object CompositeKey {
 
-  def keyGroup(bytes: Array[Byte], offset: Int): Int =
-    ((bytes(offset) & 0xff) << 8) | (bytes(offset + 1) & 0xff)
-
   /** Writes everything before the user key. */
   def writePrefix[K](
       out: OutputView,
-      keyGroup: Int,
       key: K,
       serializer: TypeSerializer[K],
       namespace: Array[Byte]
   ): Unit = {
-    out.writeShort(keyGroup)
     val region = out.beginSized()
     serializer.serialize(key, out)
     out.endSized(region)
@@ -178,11 +170,11 @@ private[state] final class KeyParts {
   val namespace = new InputView
   val userKey = new InputView
 
-  /** The number of bytes of key group, key and namespace. */
+  /** The number of bytes of key and namespace. */
   var prefixLength = 0
 
   def open(bytes: Array[Byte], offset: Int, keyLength: Int): this.type = {
-    whole.wrap(bytes, offset + 2, keyLength - 2)
+    whole.wrap(bytes, offset, keyLength)
     openNext(key)
     openNext(namespace)
     prefixLength = whole.position - offset

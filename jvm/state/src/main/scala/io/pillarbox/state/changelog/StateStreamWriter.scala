@@ -4,26 +4,21 @@ import java.io.OutputStream
 import java.util.zip.CRC32C
 
 import io.pillarbox.api.OutputView
+import io.pillarbox.state.CommitSummary
 import io.pillarbox.state.changelog.StateStreamFormat._
-import io.pillarbox.state.{CommitSummary, KeyGroupRange}
 
 /**
  * Writes a snapshot or log, a block at a time. Keys and values are serialised straight into the block.
  *
- * A record is [[beginPut]] or [[beginRemove]], the composite key into [[out]], [[endKey]], and after a put
- * the value into `out` and [[endValue]]. [[finish]] at the end; without it the stream is unreadable, as it
+ * A record is [[beginPut]] or [[beginRemove]], the composite key into [[out]], after a put [[endKey]] and the
+ * value into `out`, and [[end]]. [[finish]] at the end; without it the stream is unreadable, as it
  * must be after a crash.
- *
- * Records in no order of key groups go between [[beginGathering]] and [[endGathering]]: then each block holds
- * few groups, and a reader of some key groups passes over most of it.
  */
-private[state] final class StateStreamWriter(stream: OutputStream, header: StreamHeader) {
+private[pillarbox] final class StateStreamWriter(stream: OutputStream, header: StreamHeader) {
   private val prelude = new OutputView(256)
   private val frame = new OutputView(16)
   private val checksum = new CRC32C
   private var state = -1
-  private var lowest = 0
-  private var highest = 0
   private var count = 0
   private var region = 0
   private var entries = 0L
@@ -31,12 +26,8 @@ private[state] final class StateStreamWriter(stream: OutputStream, header: Strea
   private var blocks = 0
   private var written = 0L
 
-  private val block = Array(new OutputView(BlockSize + (BlockSize >> 2)))
-  private var gathered: GatheredRecords = null
-  private var target = block(0)
-
-  /** The view that takes the key and the value of the current record. */
-  def out: OutputView = target
+  /** Takes the key and the value of the current record. */
+  val out = new OutputView(BlockSize + (BlockSize >> 2))
 
   writeHeader()
 
@@ -45,37 +36,24 @@ private[state] final class StateStreamWriter(stream: OutputStream, header: Strea
     state = id
   }
 
-  /** @param expected the number of records, about */
-  def beginGathering(range: KeyGroupRange, expected: Int): Unit = gathered =
-    new GatheredRecords(range, expected)
+  def beginPut(): Unit = begin(1)
 
-  def endGathering(): Unit = {
-    writeGathered()
-    gathered = null
-    target = block(0)
-  }
-
-  def beginPut(keyGroup: Int): Unit = begin(1, keyGroup)
-
-  def beginRemove(keyGroup: Int): Unit = {
+  def beginRemove(): Unit = {
     removals += 1
-    begin(0, keyGroup)
+    begin(0)
   }
 
+  /** Ends the key of a put. */
   def endKey(): Unit = {
     out.endSized(region)
     region = out.beginSized()
   }
 
-  def endValue(): Unit = {
+  /** Ends the value of a put, or the key of a removal. */
+  def end(): Unit = {
     out.endSized(region)
-    end()
-  }
-
-  /** Ends a removal, instead of [[endKey]]. */
-  def endRemove(): Unit = {
-    out.endSized(region)
-    end()
+    count += 1
+    if (out.length >= BlockSize) flushBlock()
   }
 
   /** Writes a serialised record; null as value for a removal. */
@@ -87,15 +65,13 @@ private[state] final class StateStreamWriter(stream: OutputStream, header: Strea
       valueOffset: Int,
       valueLength: Int
   ): Unit = {
-    val keyGroup = CompositeKey.keyGroup(key, keyOffset)
-    if (value == null) beginRemove(keyGroup) else beginPut(keyGroup)
+    if (value == null) beginRemove() else beginPut()
     out.writeBytes(key, keyOffset, keyLength)
-    if (value == null) endRemove()
-    else {
+    if (value != null) {
       endKey()
       out.writeBytes(value, valueOffset, valueLength)
-      endValue()
     }
+    end()
   }
 
   /** Writes what is left and the end mark, and flushes the stream. */
@@ -105,89 +81,55 @@ private[state] final class StateStreamWriter(stream: OutputStream, header: Strea
     prelude.writeByte(End)
     prelude.writeLong(entries)
     prelude.writeInt(blocks)
-    writeBlock(prelude, block, 0, 0)
+    writeBlock(StateStreamWriter.Nothing)
     stream.flush()
     CommitSummary(header.version, entries, written, removals)
   }
 
-  private def begin(put: Int, keyGroup: Int): Unit = {
-    if (gathered != null) target = gathered.begin(keyGroup)
-    else widen(keyGroup)
-    target.writeByte(put)
-    region = target.beginSized()
-  }
-
-  private def widen(keyGroup: Int): Unit =
-    if (count == 0) {
-      lowest = keyGroup
-      highest = keyGroup
-    } else if (keyGroup < lowest) lowest = keyGroup
-    else if (keyGroup > highest) highest = keyGroup
-
-  private def end(): Unit =
-    if (gathered == null) {
-      count += 1
-      if (target.length >= BlockSize) flushBlock()
-    } else {
-      gathered.end()
-      if (gathered.bytes >= GatheredRecords.Limit) writeGathered()
-    }
-
-  private def writeGathered(): Unit = {
-    flushBlock()
-    gathered.forEachBlock { (from, until) =>
-      lowest = gathered.range.start + from
-      highest = gathered.range.start + until - 1
-      count = gathered.count(from, until)
-      writeRecords(gathered.views, from, until)
-    }
-    gathered.clear()
+  private def begin(put: Int): Unit = {
+    out.writeByte(put)
+    region = out.beginSized()
   }
 
   private def writeHeader(): Unit = {
     prelude.writeBytes(Magic)
     prelude.writeInt(Version)
-    stream.write(prelude.array, 0, prelude.length)
-    written += prelude.length
+    write(prelude)
     prelude.clear()
     prelude.writeByte(Header)
     header.writeTo(prelude)
-    writeBlock(prelude, block, 0, 0)
+    writeBlock(StateStreamWriter.Nothing)
   }
 
   private def flushBlock(): Unit = if (count > 0) {
-    writeRecords(block, 0, 1)
-    block(0).clear()
-    block(0).shrinkTo(BlockSize * 16)
-  }
-
-  private def writeRecords(views: Array[OutputView], from: Int, until: Int): Unit = {
     prelude.clear()
     prelude.writeByte(Records)
     prelude.writeVarInt(state)
-    prelude.writeShort(lowest)
-    prelude.writeShort(highest)
     prelude.writeVarInt(count)
-    writeBlock(prelude, views, from, until)
+    writeBlock(out)
     blocks += 1
     entries += count
     count = 0
+    out.clear()
+    out.shrinkTo(BlockSize * 16)
   }
 
-  /** Writes a block of several pieces; views that are null are passed over. */
-  private def writeBlock(first: OutputView, more: Array[OutputView], from: Int, until: Int): Unit = {
-    var length = first.length
-    for (i <- from until until if more(i) != null) length += more(i).length
+  /** Writes a block of the prelude and what is behind it. */
+  private def writeBlock(rest: OutputView): Unit = {
     frame.clear()
-    frame.writeInt(length)
+    frame.writeInt(prelude.length + rest.length)
     checksum.reset()
-    checksum.update(frame.array, 0, 4)
-    checksum.update(first.array, 0, first.length)
-    for (i <- from until until if more(i) != null) checksum.update(more(i).array, 0, more(i).length)
+    Seq(frame, prelude, rest).foreach(part => checksum.update(part.array, 0, part.length))
     frame.writeInt(checksum.getValue.toInt)
-    stream.write(frame.array, 0, frame.length)
-    stream.write(first.array, 0, first.length)
-    for (i <- from until until if more(i) != null) stream.write(more(i).array, 0, more(i).length)
-    written += frame.length + length
+    Seq(frame, prelude, rest).foreach(write)
   }
+
+  private def write(part: OutputView): Unit = {
+    stream.write(part.array, 0, part.length)
+    written += part.length
+  }
+}
+
+private object StateStreamWriter {
+  private val Nothing = new OutputView(0)
 }

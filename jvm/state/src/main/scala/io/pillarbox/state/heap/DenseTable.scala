@@ -6,9 +6,10 @@ import java.util
  * The columns and the index that [[KeyTable]] and [[MapTable]] share. Not thread-safe. A `HashMap` would take
  * two objects an entry, and has no lasting position, which the sweep and commits need.
  *
- * An entry is a position in the columns. It never moves; the position is reused once it is freed. If the
- * table tracks changes, an entry that a commit has seen stays as a tombstone until the next commit has
- * written its removal.
+ * The layout is that of the "compact dict" of Raymond Hettinger (Python 3.6), with linear probing: columns
+ * that entries fill densely, and an index of longs into them. An entry is a position in the columns. It
+ * never moves; the position is reused once it is freed. If the table tracks changes, an entry that a commit
+ * has seen stays as a tombstone until the next commit has written its removal.
  *
  * @param hasTimestamps true if there is a column of them; Long.MaxValue where nothing may expire
  * @param tracksChanges true if [[touch]] marks entries for the next commit
@@ -141,11 +142,11 @@ private[heap] abstract class DenseTable(hasTimestamps: Boolean, tracksChanges: B
 
   /** Counts first, as there mostly is nothing, in a loop without branches or calls. */
   private def sweepRange(from: Int, until: Int, limit: Long, expire: PositionAction): Unit = {
-    val stamps = timestamps
+    val times = timestamps
     var found = 0
     var at = from
     while (at < until) {
-      found += (if (stamps(at) <= limit) 1 else 0)
+      found += (if (times(at) <= limit) 1 else 0)
       at += 1
     }
     if (found > 0) expireRange(from, until, limit, expire)
@@ -259,8 +260,8 @@ private[heap] object DenseTable {
   def positionAt(word: Long): Int = (word.toInt & Positions) - 1
 
   private def filled(capacity: Int): Array[Long] = {
-    val stamps = new Array[Long](capacity)
-    util.Arrays.fill(stamps, Long.MaxValue)
-    stamps
+    val timestamps = new Array[Long](capacity)
+    util.Arrays.fill(timestamps, Long.MaxValue)
+    timestamps
   }
 }

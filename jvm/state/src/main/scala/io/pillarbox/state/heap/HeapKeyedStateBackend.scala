@@ -21,19 +21,17 @@ import io.pillarbox.state.ttl.TtlStates
  */
 private[pillarbox] final class HeapKeyedStateBackend[K](
     keySerializer: TypeSerializer[K],
-    maxKeyGroups: Int,
-    keyGroupRange: KeyGroupRange,
     clock: StateClock,
     val tracksChanges: Boolean = true,
     private[heap] val sweeps: Boolean = true
-) extends KeyedStateBackend[K](keySerializer, maxKeyGroups, keyGroupRange, clock) {
+) extends KeyedStateBackend[K](keySerializer, clock) {
   private val states = mutable.LinkedHashMap.empty[String, HeapState[K]]
   private val unclaimed = mutable.LinkedHashMap.empty[String, RawState[K]]
   private var nextId = 0
 
-  override protected def judged(raw: Stamped): State = TtlStates.over(raw, this)
+  override protected def judged(raw: Timestamped): State = TtlStates.over(raw, this)
 
-  override protected def createState(descriptor: StateDescriptor[_]): Stamped = {
+  override protected def createState(descriptor: StateDescriptor[_]): Timestamped = {
     val state = make(descriptor)
     unclaimed.get(descriptor.name).foreach { raw =>
       state.restore(raw)
@@ -44,7 +42,7 @@ private[pillarbox] final class HeapKeyedStateBackend[K](
     state
   }
 
-  private def make(descriptor: StateDescriptor[_]): HeapState[K] with Stamped = descriptor.kind match {
+  private def make(descriptor: StateDescriptor[_]): HeapState[K] with Timestamped = descriptor.kind match {
     case StateDescriptor.Kind.LIST => new HeapListState[K, AnyRef](this, descriptor, nextId)
     case StateDescriptor.Kind.MAP => new HeapMapState[K, AnyRef, AnyRef](this, descriptor, nextId)
     case _ => new HeapValueState[K, AnyRef](this, descriptor, nextId)
@@ -78,7 +76,7 @@ private[pillarbox] final class HeapKeyedStateBackend[K](
     }
     unclaimed.values.zipWithIndex.foreach { case (raw, i) =>
       writer.beginState(nextId + i)
-      raw.writeAll(keyGroupRange, writer)
+      raw.writeAll(writer)
     }
     writer.finish()
   }
@@ -90,8 +88,6 @@ private[pillarbox] final class HeapKeyedStateBackend[K](
       isSnapshot,
       version,
       keySerializer.snapshot,
-      maxKeyGroups,
-      keyGroupRange,
       (own ++ others).toSeq,
       firstWatermark
     )
@@ -99,8 +95,8 @@ private[pillarbox] final class HeapKeyedStateBackend[K](
 
   override protected def doRestore(in: InputStream, source: String, keeps: K => Boolean): Unit = {
     var metas = Map.empty[Int, StateMeta]
-    new StateStreamReader(in, source).read(keyGroupRange) { header =>
-      currentVersion = StreamChecks.version(header, source, this, unclaimed.isEmpty)
+    new StateStreamReader(in, source).read { header =>
+      currentVersion = header.versionIn(this, source, unclaimed.isEmpty)
       restoreFirstWatermark(header.firstWatermark)
       metas = header.states.map(meta => meta.id -> meta).toMap
       header.states.foreach(describe)

@@ -21,9 +21,9 @@ private[heap] final class HeapList(first: Long) {
   private var numbers: Array[Long] = null
   private var firstNumber = 0L
 
-  /** Null as long as all stamps are the same (added in one micro-batch): then `commonStamp`. */
-  private var stamps: Array[Long] = null
-  private var commonStamp = 0L
+  /** Null as long as all timestamps are the same (added in one micro-batch): then `commonTimestamp`. */
+  private var timestamps: Array[Long] = null
+  private var commonTimestamp = 0L
   private var begin = 0
   private var holes = 0
 
@@ -71,7 +71,9 @@ private[heap] final class HeapList(first: Long) {
     if (renewals != null && number(at) < renewals.below) math.max(ownTimestamp(at), renewals.time)
     else ownTimestamp(at)
 
-  /** The last read under ON_READ_AND_WRITE, which is the least stamp of elements below [[accessedBelow]]. */
+  /**
+   * The last read under ON_READ_AND_WRITE, which is the least timestamp of elements below [[accessedBelow]].
+   */
   def accessTime: Long = if (renewals == null) Long.MinValue else renewals.time
 
   def accessedBelow: Long = if (renewals == null) Long.MinValue else renewals.below
@@ -92,7 +94,7 @@ private[heap] final class HeapList(first: Long) {
   }
 
   /** Its own timestamp, not counting reads of the list. */
-  def ownTimestamp(at: Int): Long = if (stamps == null) commonStamp else stamps(at)
+  def ownTimestamp(at: Int): Long = if (timestamps == null) commonTimestamp else timestamps(at)
 
   /** A lower bound of all timestamps, exact for the first element. */
   def earliest: Long =
@@ -110,7 +112,7 @@ private[heap] final class HeapList(first: Long) {
 
   def add(element: AnyRef, timestamp: Long): Unit = {
     if (end == elements.length) makeRoom()
-    setStamp(timestamp)
+    setLastTimestamp(timestamp)
     add(element)
   }
 
@@ -125,9 +127,9 @@ private[heap] final class HeapList(first: Long) {
     uncommitted += 1
   }
 
-  def restamp(at: Int, timestamp: Long): Unit = {
-    if (stamps == null) spellStamps()
-    stamps(at) = timestamp
+  def setTimestamp(at: Int, timestamp: Long): Unit = {
+    if (timestamps == null) spellTimestamps()
+    timestamps(at) = timestamp
     isMonotone = isMonotone && (at == begin || this.timestamp(at - 1) <= this.timestamp(at)) &&
       (at + 1 == end || this.timestamp(at) <= this.timestamp(at + 1))
   }
@@ -211,7 +213,7 @@ private[heap] final class HeapList(first: Long) {
       uncommitted = 0
     } else if (this.number(at) == number && elements(at) != null) {
       elements(at) = element
-      if (ownTimestamp(at) != timestamp) restamp(at, timestamp)
+      if (ownTimestamp(at) != timestamp) setTimestamp(at, timestamp)
     } else
       throw new IndexOutOfBoundsException(
         s"Element $number of a list comes behind element ${this.number(end - 1)}"
@@ -227,20 +229,20 @@ private[heap] final class HeapList(first: Long) {
       numbers(end) = number
     }
 
-  /** Sets the stamp of the element that comes to stand at [[end]]. */
-  private def setStamp(timestamp: Long): Unit = {
+  /** Sets the timestamp of the element that comes to stand at [[end]]. */
+  private def setLastTimestamp(timestamp: Long): Unit = {
     if (end > begin && timestamp < this.timestamp(end - 1)) isMonotone = false
-    if (stamps != null) stamps(end) = timestamp
-    else if (begin == end) commonStamp = timestamp
-    else if (timestamp != commonStamp) {
-      spellStamps()
-      stamps(end) = timestamp
+    if (timestamps != null) timestamps(end) = timestamp
+    else if (begin == end) commonTimestamp = timestamp
+    else if (timestamp != commonTimestamp) {
+      spellTimestamps()
+      timestamps(end) = timestamp
     }
   }
 
-  private def spellStamps(): Unit = {
-    stamps = new Array[Long](elements.length)
-    util.Arrays.fill(stamps, begin, end, commonStamp)
+  private def spellTimestamps(): Unit = {
+    timestamps = new Array[Long](elements.length)
+    util.Arrays.fill(timestamps, begin, end, commonTimestamp)
   }
 
   private def spellNumbers(): Unit = {
@@ -265,7 +267,7 @@ private[heap] final class HeapList(first: Long) {
       val capacity = end * 2 + Initial
       elements = util.Arrays.copyOf(elements, capacity)
       if (numbers != null) numbers = util.Arrays.copyOf(numbers, capacity)
-      if (stamps != null) stamps = util.Arrays.copyOf(stamps, capacity)
+      if (timestamps != null) timestamps = util.Arrays.copyOf(timestamps, capacity)
     } else squeeze()
   }
 
@@ -278,7 +280,7 @@ private[heap] final class HeapList(first: Long) {
       if (elements(from) != null) {
         elements(to) = elements(from)
         if (numbers != null) numbers(to) = numbers(from)
-        if (stamps != null) stamps(to) = stamps(from)
+        if (timestamps != null) timestamps(to) = timestamps(from)
         to += 1
       }
       from += 1

@@ -3,34 +3,33 @@ package io.pillarbox.state.heap
 import io.pillarbox.api.{StateDescriptor, TypeSerializer}
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
-import io.pillarbox.state.ttl.SnapshotCut
 
 /**
- * A [[HeapList]] a key. The table's stamp is a lower bound of those of the elements, so that a sweep touches
- * few lists.
+ * A [[HeapList]] a key. The table's timestamp is a lower bound of those of the elements, so that a sweep
+ * touches few lists.
  */
 private[heap] final class HeapListState[K, T](
     backend: HeapKeyedStateBackend[K],
     descriptor: StateDescriptor[_],
     id: Int
-) extends HeapState[K](backend, descriptor, id, tableHasStamps = true, backend.tracksChanges)
-    with StampedList[T] {
+) extends HeapState[K](backend, descriptor, id, tableHasTimestamps = true, backend.tracksChanges)
+    with TimestampedList[T] {
   private val serializer = descriptor.valueSerializer.asInstanceOf[TypeSerializer[T]]
 
   /** The number with which a new list begins: none of its key's lists before it has had it. */
   private var sequence = 0L
   private val removed = new RemovedElements
 
-  override def add(value: T, stamp: Long): Unit = {
+  override def add(value: T, timestamp: Long): Unit = {
     requireValue(value)
-    append(entryForWrite(), value, stamp)
+    append(entryForWrite(), value, timestamp)
   }
 
-  override def addAll(values: Iterable[T], stamp: Long): Unit = {
+  override def addAll(values: Iterable[T], timestamp: Long): Unit = {
     values.foreach(requireValue)
     if (values.nonEmpty) {
       val at = entryForWrite()
-      values.foreach(append(at, _, stamp))
+      values.foreach(append(at, _, timestamp))
     }
   }
 
@@ -54,7 +53,7 @@ private[heap] final class HeapListState[K, T](
         table.markUncommitted(at)
       }
       table.setValue(at, null)
-      if (hasStamps) table.timestamps(at) = Long.MaxValue
+      if (hasTimestamps) table.timestamps(at) = Long.MaxValue
       table.touch(at)
     } else table.free(at)
 
@@ -63,7 +62,7 @@ private[heap] final class HeapListState[K, T](
   private def elementsOf(at: Int): Iterator[T] =
     if (at < 0 || list(at) == null || list(at).isEmpty) Iterator.empty else new Elements(at)
 
-  override def stamps: Iterator[Long] = {
+  override def timestamps: Iterator[Long] = {
     val at = entry()
     if (at < 0 || list(at) == null) Iterator.empty
     else {
@@ -71,24 +70,24 @@ private[heap] final class HeapListState[K, T](
       Iterator
         .range(elements.start, elements.end)
         .filter(elements.element(_) != null)
-        .map(if (hasStamps) elements.timestamp else _ => StateClock.Unknown)
+        .map(if (hasTimestamps) elements.timestamp else _ => StateClock.Unknown)
     }
   }
 
   override def page(from: Long)(take: (T, Long) => Boolean): Long = {
     val at = entry()
-    if (at < 0 || list(at) == null) StampedList.End else pageOf(list(at), from, take)
+    if (at < 0 || list(at) == null) TimestampedList.End else pageOf(list(at), from, take)
   }
 
   private def pageOf(elements: HeapList, from: Long, take: (T, Long) => Boolean): Long = {
     var i = elements.firstElement(elements.firstFrom(from))
     var goesOn = true
     while (goesOn && i < elements.end) {
-      val stamp = if (hasStamps) elements.timestamp(i) else StateClock.Unknown
-      goesOn = take(elements.element(i).asInstanceOf[T], stamp)
+      val timestamp = if (hasTimestamps) elements.timestamp(i) else StateClock.Unknown
+      goesOn = take(elements.element(i).asInstanceOf[T], timestamp)
       i = elements.firstElement(i + 1)
     }
-    if (i < elements.end) elements.number(i) else StampedList.End
+    if (i < elements.end) elements.number(i) else TimestampedList.End
   }
 
   private def list(at: Int): HeapList = table.value(at).asInstanceOf[HeapList]
@@ -98,12 +97,12 @@ private[heap] final class HeapListState[K, T](
     list(at)
   }
 
-  private def append(at: Int, value: T, stamp: Long): Unit = {
+  private def append(at: Int, value: T, timestamp: Long): Unit = {
     val elements = ownList(at)
-    if (!hasStamps) elements.add(value.asInstanceOf[AnyRef])
+    if (!hasTimestamps) elements.add(value.asInstanceOf[AnyRef])
     else {
-      elements.add(value.asInstanceOf[AnyRef], stamp)
-      if (stamp < table.timestamps(at)) table.timestamps(at) = stamp
+      elements.add(value.asInstanceOf[AnyRef], timestamp)
+      if (timestamp < table.timestamps(at)) table.timestamps(at) = timestamp
     }
     if (elements.nextNumber > sequence) sequence = elements.nextNumber
     table.touch(at)
@@ -119,45 +118,46 @@ private[heap] final class HeapListState[K, T](
   }
 
   /** Raises all elements by one write; but a late record raises only those that no later one has raised. */
-  private def raise(at: Int, alive: HeapList, stamp: Long): Unit = {
-    if (stamp >= alive.accessTime) {
-      if (stamp > alive.accessTime || alive.accessedBelow <= alive.number(alive.end - 1)) {
-        alive.accessed(stamp)
+  private def raise(at: Int, alive: HeapList, timestamp: Long): Unit = {
+    if (timestamp >= alive.accessTime) {
+      if (timestamp > alive.accessTime || alive.accessedBelow <= alive.number(alive.end - 1)) {
+        alive.accessed(timestamp)
         table.touch(at)
       }
     } else {
       var i = alive.firstFrom(alive.accessedBelow)
       while (i < alive.end) {
-        if (alive.element(i) != null && alive.ownTimestamp(i) < stamp) restamp(at, alive, i, stamp)
+        if (alive.element(i) != null && alive.ownTimestamp(i) < timestamp)
+          setTimestamp(at, alive, i, timestamp)
         i += 1
       }
     }
     table.timestamps(at) = alive.earliest
   }
 
-  override protected def meet(at: Int, upTo: Long, first: Long, gone: ExpirySink): Unit =
+  override protected def sweepOne(at: Int, upTo: Long, first: Long, gone: ExpirySink): Unit =
     if (at != current) purge(at, upTo, first, gone)
 
-  /** Removes the elements up to `upTo` from one list, and stamps those without a stamp. */
+  /** Removes the elements up to `upTo` from one list, and timestamps those without a timestamp. */
   private def purge(at: Int, upTo: Long, first: Long, gone: ExpirySink): Unit =
     if (table.timestamps(at) <= upTo) {
       val (elements, key, namespace) = (list(at), table.key(at), table.namespace(at))
       val expired = Vector.newBuilder[AnyRef]
       elements.forEachUpTo(upTo) { i =>
-        if (Stamped.isUpTo(elements.timestamp(i), upTo, first)) {
+        if (Timestamped.isUpTo(elements.timestamp(i), upTo, first)) {
           expired += elements.element(i)
           if (backend.tracksChanges && elements.number(i) < elements.committedBelow)
             removed.add(at, elements.number(i), 1)
           elements.remove(i)
-        } else if (first != StateClock.Unknown) restamp(at, elements, i, first)
+        } else if (first != StateClock.Unknown) setTimestamp(at, elements, i, first)
       }
       settle(at)
       expired.result().foreach(gone.onExpire(key, namespace, null, _))
     }
 
   /** Changes an element by its timestamp: its record is written again under its number. */
-  private def restamp(at: Int, elements: HeapList, i: Int, stamp: Long): Unit = {
-    elements.restamp(i, stamp)
+  private def setTimestamp(at: Int, elements: HeapList, i: Int, timestamp: Long): Unit = {
+    elements.setTimestamp(i, timestamp)
     elements.rewriteFrom = math.min(elements.rewriteFrom, elements.number(i))
     table.touch(at)
   }
@@ -179,25 +179,17 @@ private[heap] final class HeapListState[K, T](
     table.forEachChanged { at =>
       val elements = list(at)
       if (elements != null) {
-        val keyGroup = keyGroupOf(at)
-        if (elements.accessTimeChanged) writeAccessTime(at, elements, keyGroup, writer)
-        writeElements(
-          at,
-          math.min(elements.committedBelow, elements.rewriteFrom),
-          keyGroup,
-          SnapshotCut.Nothing,
-          writer
-        )
+        if (elements.accessTimeChanged) writeAccessTime(at, elements, writer)
+        writeElements(at, math.min(elements.committedBelow, elements.rewriteFrom), writer)
       }
     }
   }
 
   private def writeRemoval(at: Int, number: Long, writer: StateStreamWriter): Unit = {
-    val keyGroup = keyGroupOf(at)
-    writer.beginRemove(keyGroup)
-    writePrefix(at, keyGroup, writer)
+    writer.beginRemove()
+    writePrefix(at, writer)
     if (number != RemovedElements.AccessTime) writer.out.writeLong(number)
-    writer.endRemove()
+    writer.end()
   }
 
   override def commitChanges(): Unit = {
@@ -207,39 +199,32 @@ private[heap] final class HeapListState[K, T](
     }
   }
 
-  override protected def writeEntry(at: Int, cut: SnapshotCut, writer: StateStreamWriter): Unit = {
-    val keyGroup = keyGroupOf(at)
-    if (list(at).accessTime != Long.MinValue) writeAccessTime(at, list(at), keyGroup, writer)
-    writeElements(at, Long.MinValue, keyGroup, cut, writer)
+  override protected def writeEntry(at: Int, writer: StateStreamWriter): Unit = {
+    if (list(at).accessTime != Long.MinValue) writeAccessTime(at, list(at), writer)
+    writeElements(at, Long.MinValue, writer)
   }
 
-  private def writeAccessTime(at: Int, elements: HeapList, keyGroup: Int, writer: StateStreamWriter): Unit = {
-    writer.beginPut(keyGroup)
-    writePrefix(at, keyGroup, writer)
+  private def writeAccessTime(at: Int, elements: HeapList, writer: StateStreamWriter): Unit = {
+    writer.beginPut()
+    writePrefix(at, writer)
     writer.endKey()
     writer.out.writeLong(elements.accessTime)
     writer.out.writeLong(elements.accessedBelow)
-    writer.endValue()
+    writer.end()
   }
 
-  private def writeElements(
-      at: Int,
-      from: Long,
-      keyGroup: Int,
-      cut: SnapshotCut,
-      writer: StateStreamWriter
-  ): Unit = {
+  private def writeElements(at: Int, from: Long, writer: StateStreamWriter): Unit = {
     val elements = list(at)
     var i = elements.firstFrom(from)
     while (i < elements.end) {
-      if (elements.element(i) != null && !(hasStamps && cut.leavesOut(elements.timestamp(i)))) {
-        writer.beginPut(keyGroup)
-        writePrefix(at, keyGroup, writer)
+      if (elements.element(i) != null) {
+        writer.beginPut()
+        writePrefix(at, writer)
         writer.out.writeLong(elements.number(i))
         writer.endKey()
-        if (hasStamps) writer.out.writeLong(elements.ownTimestamp(i))
+        if (hasTimestamps) writer.out.writeLong(elements.ownTimestamp(i))
         serializer.serialize(elements.element(i).asInstanceOf[T], writer.out)
-        writer.endValue()
+        writer.end()
       }
       i += 1
     }
@@ -256,7 +241,7 @@ private[heap] final class HeapListState[K, T](
     else if (record.isPut) loadElement(at, elements, record, plan)
     else loadRemoval(elements, record.userKey.readLong())
     table.markCommitted(at)
-    if (hasStamps) table.timestamps(at) = math.min(table.timestamps(at), elements.earliest)
+    if (hasTimestamps) table.timestamps(at) = math.min(table.timestamps(at), elements.earliest)
     if (elements.isEmpty && !elements.accessTimeCommitted) table.free(at)
   }
 
@@ -281,8 +266,8 @@ private[heap] final class HeapListState[K, T](
       plan: RestorePlan[AnyRef, AnyRef]
   ): Unit = {
     val number = record.userKey.readLong()
-    val stamp = plan.timestamp(record.value)
-    elements.put(plan.value(record.value), number, if (hasStamps) stamp else 0L)
+    val timestamp = plan.timestamp(record.value)
+    elements.put(plan.value(record.value), number, if (hasTimestamps) timestamp else 0L)
     if (!plan.sameBytes) {
       elements.rewriteFrom = Long.MinValue
       table.touch(at)

@@ -3,22 +3,21 @@ package io.pillarbox.state.heap
 import io.pillarbox.api.{Bytes, StateDescriptor, TypeSerializer}
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
-import io.pillarbox.state.ttl.SnapshotCut
 
 /**
- * Maps of all keys in one [[MapTable]]; the key table holds the chain of each map. A stamp belongs to one
+ * Maps of all keys in one [[MapTable]]; the key table holds the chain of each map. A timestamp belongs to one
  * entry, so expiry and clean-up never copy or scan a map.
  */
 private[heap] final class HeapMapState[K, UK, UV](
     backend: HeapKeyedStateBackend[K],
     descriptor: StateDescriptor[_],
     id: Int
-) extends HeapState[K](backend, descriptor, id, tableHasStamps = false, tableTracksChanges = false)
-    with StampedMap[UK, UV] {
+) extends HeapState[K](backend, descriptor, id, tableHasTimestamps = false, tableTracksChanges = false)
+    with TimestampedMap[UK, UV] {
   private val serializer = descriptor.valueSerializer.asInstanceOf[TypeSerializer[UV]]
   private val userKeySerializer =
     descriptor.userKeySerializer.asInstanceOf[TypeSerializer[UK]]
-  private val slots = new MapTable[UK](userKeySerializer, hasStamps, backend.tracksChanges)
+  private val slots = new MapTable[UK](userKeySerializer, hasTimestamps, backend.tracksChanges)
 
   /** Grows with every entry of the current key that is added or removed. */
   private var changes = 0
@@ -40,33 +39,33 @@ private[heap] final class HeapMapState[K, UK, UV](
     found
   }
 
-  override def stamp: Long = stampOf(found)
+  override def timestamp: Long = timestampOf(found)
 
-  private def stampOf(at: Int): Long = if (hasStamps) slots.timestamps(at) else StateClock.Unknown
+  private def timestampOf(at: Int): Long = if (hasTimestamps) slots.timestamps(at) else StateClock.Unknown
 
-  override def restamp(stamp: Long): Unit = restamp(found, stamp)
+  override def setTimestamp(timestamp: Long): Unit = setTimestamp(found, timestamp)
 
-  private def restamp(at: Int, stamp: Long): Unit = {
-    slots.timestamps(at) = stamp
+  private def setTimestamp(at: Int, timestamp: Long): Unit = {
+    slots.timestamps(at) = timestamp
     slots.touch(at)
   }
 
-  override def replace(key: UK, value: UV, stamp: Long): Unit = {
+  override def replace(key: UK, value: UV, timestamp: Long): Unit = {
     requireValue(value)
     slots.setValue(found, value.asInstanceOf[AnyRef])
-    written(found, stamp)
+    written(found, timestamp)
   }
 
-  override def put(key: UK, value: UV, stamp: Long): Unit = {
+  override def put(key: UK, value: UV, timestamp: Long): Unit = {
     requireKey(key)
     requireValue(value)
     val owner = entryForWrite()
     if (table.value(owner) == null) table.setValue(owner, new MapChain)
-    written(place(owner, key, value.asInstanceOf[AnyRef]), stamp)
+    written(place(owner, key, value.asInstanceOf[AnyRef]), timestamp)
   }
 
-  private def written(at: Int, stamp: Long): Unit = {
-    if (hasStamps) slots.timestamps(at) = stamp
+  private def written(at: Int, timestamp: Long): Unit = {
+    if (hasTimestamps) slots.timestamps(at) = timestamp
     slots.touch(at)
   }
 
@@ -89,12 +88,12 @@ private[heap] final class HeapMapState[K, UK, UV](
     }
   }
 
-  override def cursor(few: Boolean): StampedCursor[UK, UV] = {
+  override def cursor(few: Boolean): TimestampedCursor[UK, UV] = {
     val owner = entry()
     new Cursor(if (owner < 0) -1 else chain(owner).head)
   }
 
-  override def cursorBehind(place: Array[Byte]): StampedCursor[UK, UV] = {
+  override def cursorBehind(place: Array[Byte]): TimestampedCursor[UK, UV] = {
     backend.checkAccess()
     new Cursor(slots.next(Bytes.getLong(place, 0).toInt))
   }
@@ -127,16 +126,16 @@ private[heap] final class HeapMapState[K, UK, UV](
 
   override protected def swept: DenseTable = slots
 
-  override protected def meet(at: Int, upTo: Long, first: Long, gone: ExpirySink): Unit =
+  override protected def sweepOne(at: Int, upTo: Long, first: Long, gone: ExpirySink): Unit =
     if (slots.owner(at) != current) {
-      if (Stamped.isUpTo(slots.timestamps(at), upTo, first)) {
+      if (Timestamped.isUpTo(slots.timestamps(at), upTo, first)) {
         val owner = slots.owner(at)
         val (key, namespace) = (table.key(owner), table.namespace(owner))
         val (userKey, value) = (slots.userKey(at), slots.value(at))
         slots.remove(chain(owner), at)
         releaseIfEmpty(owner)
         gone.onExpire(key, namespace, userKey, value)
-      } else if (first != StateClock.Unknown) restamp(at, first)
+      } else if (first != StateClock.Unknown) setTimestamp(at, first)
     }
 
   override def used: Long = slots.used.toLong
@@ -144,12 +143,11 @@ private[heap] final class HeapMapState[K, UK, UV](
   override protected def isAlive(owner: Int): Boolean = super.isAlive(owner) && chain(owner).size > 0
 
   override def writeChanges(writer: StateStreamWriter): Unit = slots.forEachChanged { at =>
-    val keyGroup = keyGroupOf(slots.owner(at))
-    if (slots.value(at) != null) writeOne(at, keyGroup, writer)
+    if (slots.value(at) != null) writeOne(at, writer)
     else {
-      writer.beginRemove(keyGroup)
-      writeKey(at, keyGroup, writer)
-      writer.endRemove()
+      writer.beginRemove()
+      writeKey(at, writer)
+      writer.end()
     }
   }
 
@@ -162,27 +160,26 @@ private[heap] final class HeapMapState[K, UK, UV](
     }
   }
 
-  override protected def writeEntry(owner: Int, cut: SnapshotCut, writer: StateStreamWriter): Unit = {
-    val keyGroup = keyGroupOf(owner)
+  override protected def writeEntry(owner: Int, writer: StateStreamWriter): Unit = {
     var at = chain(owner).head
     while (at >= 0) {
-      if (!hasStamps || !cut.leavesOut(slots.timestamps(at))) writeOne(at, keyGroup, writer)
+      writeOne(at, writer)
       at = slots.next(at)
     }
   }
 
-  private def writeKey(at: Int, keyGroup: Int, writer: StateStreamWriter): Unit = {
-    writePrefix(slots.owner(at), keyGroup, writer)
+  private def writeKey(at: Int, writer: StateStreamWriter): Unit = {
+    writePrefix(slots.owner(at), writer)
     userKeySerializer.serialize(slots.userKey(at), writer.out)
   }
 
-  private def writeOne(at: Int, keyGroup: Int, writer: StateStreamWriter): Unit = {
-    writer.beginPut(keyGroup)
-    writeKey(at, keyGroup, writer)
+  private def writeOne(at: Int, writer: StateStreamWriter): Unit = {
+    writer.beginPut()
+    writeKey(at, writer)
     writer.endKey()
-    if (hasStamps) writer.out.writeLong(slots.timestamps(at))
+    if (hasTimestamps) writer.out.writeLong(slots.timestamps(at))
     serializer.serialize(slots.value(at).asInstanceOf[UV], writer.out)
-    writer.endValue()
+    writer.end()
   }
 
   override protected def load(
@@ -193,9 +190,9 @@ private[heap] final class HeapMapState[K, UK, UV](
     if (table.value(owner) == null) table.setValue(owner, new MapChain)
     val key = plan.userKey(record.userKey).asInstanceOf[UK]
     if (record.isPut) {
-      val stamp = plan.timestamp(record.value)
+      val timestamp = plan.timestamp(record.value)
       val at = place(owner, key, plan.value(record.value))
-      if (hasStamps) slots.timestamps(at) = stamp
+      if (hasTimestamps) slots.timestamps(at) = timestamp
       slots.markCommitted(at)
       if (!plan.sameBytes) slots.touch(at)
     } else {
@@ -207,7 +204,7 @@ private[heap] final class HeapMapState[K, UK, UV](
     }
   }
 
-  private final class Cursor(first: Int) extends StampedCursor[UK, UV] {
+  private final class Cursor(first: Int) extends TimestampedCursor[UK, UV] {
     private val context = backend.contextVersion
     private var seenChanges = changes
     private var ahead = first
@@ -229,7 +226,7 @@ private[heap] final class HeapMapState[K, UK, UV](
 
     override def value: UV = slots.value(at).asInstanceOf[UV]
 
-    override def stamp: Long = stampOf(at)
+    override def timestamp: Long = timestampOf(at)
 
     override def place: Array[Byte] = {
       val bytes = new Array[Byte](java.lang.Long.BYTES)
@@ -237,7 +234,7 @@ private[heap] final class HeapMapState[K, UK, UV](
       bytes
     }
 
-    override def restamp(stamp: Long): Unit = HeapMapState.this.restamp(at, stamp)
+    override def setTimestamp(timestamp: Long): Unit = HeapMapState.this.setTimestamp(at, timestamp)
 
     override def take(): Unit = taken = at
 

@@ -3,7 +3,7 @@ package io.pillarbox.state.heap
 import io.pillarbox.api.{State, StateDescriptor}
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
-import io.pillarbox.state.ttl.{SnapshotCut, TtlPolicy}
+import io.pillarbox.state.ttl.TtlPolicy
 
 /**
  * The common part of the heap's handles: the key table, the position of the current key, the sweep, and
@@ -15,12 +15,12 @@ private[heap] abstract class HeapState[K](
     protected val backend: HeapKeyedStateBackend[K],
     val descriptor: StateDescriptor[_],
     val id: Int,
-    tableHasStamps: Boolean,
+    tableHasTimestamps: Boolean,
     tableTracksChanges: Boolean
 ) extends State {
-  protected final val hasStamps: Boolean = descriptor.ttl.isPresent
+  protected final val hasTimestamps: Boolean = descriptor.ttl.isPresent
   protected final val table: KeyTable[K] =
-    new KeyTable[K](backend.keySerializer, tableHasStamps && hasStamps, tableTracksChanges)
+    new KeyTable[K](backend.keySerializer, tableHasTimestamps && hasTimestamps, tableTracksChanges)
 
   private var knownContext = -1L
   private var knownRemovals = 0
@@ -29,18 +29,18 @@ private[heap] abstract class HeapState[K](
   /** The position of the list or map that a sweep leaves alone, whose iterators may be in use. */
   protected final var current: Int = -1
 
-  final def sweeps: Boolean = hasStamps && backend.sweeps
+  final def sweeps: Boolean = hasTimestamps && backend.sweeps
 
   final def sweep(count: Int, upTo: Long, first: Long, gone: ExpirySink): Unit = if (sweeps) {
     current = if (backend.hasCurrentKey) entry() else -1
-    swept.sweep(count, upTo, meet(_, upTo, first, gone))
+    swept.sweep(count, upTo, sweepOne(_, upTo, first, gone))
   }
 
-  /** The table with the stamps. */
+  /** The table with the timestamps. */
   protected def swept: DenseTable = table
 
-  /** Handles a position that a sweep has met with a stamp up to `upTo`. */
-  protected def meet(at: Int, upTo: Long, first: Long, gone: ExpirySink): Unit
+  /** Handles a position that a sweep has met with a timestamp up to `upTo`. */
+  protected def sweepOne(at: Int, upTo: Long, first: Long, gone: ExpirySink): Unit
 
   /** The position of the current key, perhaps of a tombstone, or -1. */
   protected final def entry(): Int = {
@@ -82,30 +82,22 @@ private[heap] abstract class HeapState[K](
   def commitChanges(): Unit
 
   /** Writes the entry of one position in full. */
-  protected def writeEntry(entry: Int, cut: SnapshotCut, writer: StateStreamWriter): Unit
+  protected def writeEntry(entry: Int, writer: StateStreamWriter): Unit
 
   final def writeAll(writer: StateStreamWriter): Unit = {
-    val cut = SnapshotCut.of(descriptor, backend)
-    writer.beginGathering(backend.keyGroupRange, table.used)
     var entry = 0
     while (entry < table.highWater) {
-      if (isAlive(entry)) writeEntry(entry, cut, writer)
+      if (isAlive(entry)) writeEntry(entry, writer)
       entry += 1
     }
-    writer.endGathering()
   }
 
-  protected final def keyGroupOf(entry: Int): Int =
-    KeyGroups.keyGroupOf(table.keyHash(entry), backend.maxKeyGroups)
-
-  protected final def writePrefix(entry: Int, keyGroup: Int, writer: StateStreamWriter): Unit =
-    CompositeKey.writePrefix(
-      writer.out,
-      keyGroup,
-      table.key(entry),
-      backend.keySerializer,
-      table.namespace(entry).bytes
-    )
+  protected final def writePrefix(entry: Int, writer: StateStreamWriter): Unit = CompositeKey.writePrefix(
+    writer.out,
+    table.key(entry),
+    backend.keySerializer,
+    table.namespace(entry).bytes
+  )
 
   /** Takes over one restored record. */
   protected def load(entry: Int, record: RecordReader[K], plan: RestorePlan[AnyRef, AnyRef]): Unit
@@ -114,7 +106,7 @@ private[heap] abstract class HeapState[K](
   def restore(raw: RawState[K]): Unit = {
     val now = TtlPolicy.now(descriptor, backend)
     val reader = new RecordReader(backend)
-    raw.replay(backend.keyGroupRange, RestorePlan.of[AnyRef, AnyRef](_, descriptor, now)) { (cursor, plan) =>
+    raw.replay(RestorePlan.of[AnyRef, AnyRef](_, descriptor, now)) { (cursor, plan) =>
       val key = reader.open(cursor)
       val hash = backend.keySerializer.hash(key)
       val found = table.find(key, hash, reader.namespace)

@@ -30,10 +30,6 @@ private[heap] final class KeyTable[K](
 
   def namespace(entry: Int): Namespace = if (namespaces == null) Namespace.Void else namespaces(entry)
 
-  /** The key's stable hash, from the index if it has no namespace. */
-  def keyHash(entry: Int): Int =
-    if (namespaces == null || namespaces(entry).isVoid) hashes(entry) else serializer.hash(key(entry))
-
   override def isUsed(entry: Int): Boolean = slots(2 * entry) != null
 
   /** Finds the position of an entry, or -1. */

@@ -6,8 +6,8 @@ import java.util
 import scala.collection.mutable
 
 import io.pillarbox.api.{InputView, TypeSerializer}
+import io.pillarbox.state.Namespace
 import io.pillarbox.state.changelog._
-import io.pillarbox.state.{KeyGroupRange, Namespace}
 
 /**
  * Restored records of a state that the program hasn't registered yet. They are decoded once its descriptor is
@@ -23,26 +23,20 @@ private[heap] final class RawState[K](keySerializer: TypeSerializer[K]) {
   def add(written: StateMeta, block: RecordBlock, keeps: K => Boolean): Unit =
     blocks += ((written, block, RecordKeys.of(keySerializer, keeps)))
 
-  /**
-   * Goes through all records in order, without those outside the range. `planFor` is asked before the first
-   * record, so that it can refuse.
-   */
-  def replay[P](range: KeyGroupRange, planFor: StateMeta => P)(action: (RecordCursor, P) => Unit): Unit = {
+  /** Goes through all records in order. `planFor` is asked before the first one, so that it can refuse. */
+  def replay[P](planFor: StateMeta => P)(action: (RecordCursor, P) => Unit): Unit = {
     val plans = (meta +: blocks.map(_._1).toSeq).distinct.map(m => m -> planFor(m)).toMap
     blocks.foreach { case (written, block, keys) =>
       val cursor = block.cursor
       while (cursor.next())
-        if (
-          range.contains(CompositeKey.keyGroup(cursor.array, cursor.keyOffset)) &&
-          (keys == null || keys.keeps(cursor))
-        ) action(cursor, plans(written))
+        if (keys == null || keys.keeps(cursor)) action(cursor, plans(written))
     }
   }
 
   /** Writes the last value of each key. */
-  def writeAll(range: KeyGroupRange, writer: StateStreamWriter): Unit = {
+  def writeAll(writer: StateStreamWriter): Unit = {
     val last = new util.TreeMap[ByteBuffer, ByteBuffer](RawState.byBytes)
-    replay(range, identity) { (cursor, _) =>
+    replay(identity) { (cursor, _) =>
       val key = ByteBuffer.wrap(cursor.array, cursor.keyOffset, cursor.keyLength).slice()
       if (cursor.isPut)
         last.put(key, ByteBuffer.wrap(cursor.array, cursor.valueOffset, cursor.valueLength).slice()): Unit

@@ -92,8 +92,8 @@ private final class ValueRewriter(descriptor: StateDescriptor[_], plan: RestoreP
   def rewritten(value: Array[Byte], offset: Int, length: Int): OutputView = {
     in.wrap(value, offset, length)
     out.clear()
-    val stamp = plan.timestamp(in)
-    if (descriptor.ttl.isPresent) out.writeLong(stamp)
+    val timestamp = plan.timestamp(in)
+    if (descriptor.ttl.isPresent) out.writeLong(timestamp)
     serializer.serialize(plan.value(in), out)
     out
   }
@@ -121,10 +121,10 @@ private final class ListRewriter(
       builder.add(chunk.number, element.array, 0, element.length)
       setKey(key, prefix)
       newKey.writeLong(chunk.number)
-      entries.tellPut(to, newKey, element)
+      entries.logPut(to, newKey, element)
     }
     setKey(key, prefix)
-    if (!keepsAccess) entries.tellRemoved(to, newKey)
+    if (!keepsAccess) entries.logRemoved(to, newKey)
     setKey(key, key.length)
     entries.put(to, newKey, builder.finish())
   }

@@ -4,12 +4,12 @@ import java.util
 
 import io.pillarbox.api.{InputView, OutputView}
 import io.pillarbox.state.rocksdb.entries.{EntryStore, StateColumn}
-import io.pillarbox.state.{Stamped, StateClock}
+import io.pillarbox.state.{StateClock, Timestamped}
 
 /**
  * Removes values and map entries that have expired by event time, which compaction does not know. It walks
- * over the database round and round, a page at a time; accesses pay for the pages. As long as it finds little,
- * a page costs more accesses. An entry that is only in the cache is new, and left for a later round.
+ * over the database round and round, a page at a time; accesses pay for the pages. As long as it finds
+ * little, a page costs more accesses. An entry that is only in the cache is new, and left for a later round.
  */
 private final class EventTimeSweep(backend: RocksDBKeyedStateBackend[_], column: StateColumn) {
   import EventTimeSweep._
@@ -20,7 +20,7 @@ private final class EventTimeSweep(backend: RocksDBKeyedStateBackend[_], column:
   private var price = Page.toLong
   private var paid = 0L
 
-  /** Pays for `count` entries, and looks at those that are paid for; see [[Stamped.sweep]]. */
+  /** Pays for `count` entries, and looks at those that are paid for; see [[Timestamped.sweep]]. */
   def sweep(count: Int, upTo: Long, first: Long): Unit =
     if (upTo != StateClock.Unknown && column.isStored && backend.store.hidden.isEmpty) {
       paid += count
@@ -52,7 +52,7 @@ private final class EventTimeSweep(backend: RocksDBKeyedStateBackend[_], column:
 
   private def isExpired(key: Array[Byte], value: Array[Byte], upTo: Long, first: Long): Boolean = {
     def isOld(value: Array[Byte]) =
-      Stamped.isUpTo(stamped.wrap(value, 0, value.length).readLong(), upTo, first)
+      Timestamped.isUpTo(stamped.wrap(value, 0, value.length).readLong(), upTo, first)
     isOld(value) && !isOfCurrentKey(key) && {
       val cached = table.cached(column, key)
       val newest = if (cached < 0) value else table.valueOf(cached)

@@ -9,23 +9,23 @@ import io.pillarbox.api.{OutputView, State, StateDescriptor, TypeSerializer}
 import io.pillarbox.state._
 import io.pillarbox.state.changelog._
 import io.pillarbox.state.rocksdb.entries.{EntryStore, StateColumn}
-import io.pillarbox.state.rocksdb.list.{ListChanges, ListChunk, ListLoader}
+import io.pillarbox.state.rocksdb.list.{ListChanges, ListChunk, ListLoader, ListSnapshot}
 import io.pillarbox.state.rocksdb.store._
 import io.pillarbox.state.ttl.TtlStates
 
 /**
- * Keeps state as bytes in RocksDB, for state larger than memory.
+ * Keeps state as bytes in RocksDB, for state larger than memory, behind a write-back cache on the heap: a key
+ * that is read, changed and changed again costs one write to RocksDB, later, in a batch; a commit takes the
+ * changes from the cache.
  *
  * The directory must be empty, or a copy that [[checkpoint]] made; one that a crash left behind is refused,
  * since nothing in it can be trusted.
  */
 private[pillarbox] final class RocksDBKeyedStateBackend[K](
     keySerializer: TypeSerializer[K],
-    maxKeyGroups: Int,
-    keyGroupRange: KeyGroupRange,
     clock: StateClock,
     config: RocksDBConfig
-) extends KeyedStateBackend[K](keySerializer, maxKeyGroups, keyGroupRange, clock) {
+) extends KeyedStateBackend[K](keySerializer, clock) {
 
   /** The database, for structures that keep further column families in it. */
   val store: RocksDBStore = new RocksDBStore(config)
@@ -44,19 +44,19 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
       throw e
   }
 
-  /** The bytes of key group, key and namespace of the context. */
+  /** The bytes of key and namespace of the context. */
   private[rocksdb] def prefix: OutputView = {
     if (prefixContext != contextVersion) {
       prefixView.clear()
-      CompositeKey.writePrefix(prefixView, currentKeyGroup, currentKey, keySerializer, namespace.bytes)
+      CompositeKey.writePrefix(prefixView, currentKey, keySerializer, namespace.bytes)
       prefixContext = contextVersion
     }
     prefixView
   }
 
-  override protected def judged(raw: Stamped): State = TtlStates.over(raw, this)
+  override protected def judged(raw: Timestamped): State = TtlStates.over(raw, this)
 
-  override protected def createState(descriptor: StateDescriptor[_]): Stamped = {
+  override protected def createState(descriptor: StateDescriptor[_]): Timestamped = {
     val restored = columns.get(descriptor.name)
     val ttlSeconds = CompactionTtl.seconds(descriptor, config.compactionMargin)
     val column = restored match {
@@ -79,7 +79,7 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
     column
   }
 
-  private def make(descriptor: StateDescriptor[_], column: StateColumn): RocksDBState[K, _] with Stamped =
+  private def make(descriptor: StateDescriptor[_], column: StateColumn): RocksDBState[K, _] with Timestamped =
     descriptor.kind match {
       case StateDescriptor.Kind.LIST =>
         new RocksDBListState[K, AnyRef](this, descriptor, column, column.meta.nextSequence)
@@ -109,7 +109,7 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
     val summary = writer.finish()
     entries.dirty.forgetChanges()
     entries.publishCounters()
-    states.values.foreach(state => state.column.toldBelow = state.nextSequence)
+    states.values.foreach(state => state.column.committedBelow = state.nextSequence)
     currentVersion += 1
     summary
   }
@@ -120,13 +120,12 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
     val writer = new StateStreamWriter(out, header(isSnapshot = true, currentVersion))
     columns.values.foreach { column =>
       writer.beginState(column.id)
-      val descriptor = states.get(column.name.state).map(_.descriptor)
-      val filter =
-        if (column.isPacked) new ListSnapshot(writer, descriptor, this)
-        else new EntrySnapshot(writer, descriptor, this)
+      val lists = new ListSnapshot(writer)
       val scan = entries.scan(column, Array.emptyByteArray, 4096)
-      while (scan.next()) filter.write(scan.key, scan.value)
-      filter.finish()
+      while (scan.next())
+        if (column.isPacked) lists.write(scan.key, scan.value)
+        else writer.record(scan.key, 0, scan.key.length, scan.value, 0, scan.value.length)
+      lists.finish()
     }
     writer.finish()
   }
@@ -134,7 +133,9 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
   /** The bytes in the cache over the database, as of the last commit. Any thread. */
   def cacheUsed: Long = entries.cacheUsed
 
-  /** Writes what the cache holds to the database's files, so that less is left for the next [[checkpoint]]. */
+  /**
+   * Writes what the cache holds to the database's files, so that less is left for the next [[checkpoint]].
+   */
   def writeCache(): Unit = {
     checkThread()
     entries.dirty.write()
@@ -159,8 +160,7 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
       val sequence = states.get(column.name.state).fold(column.meta.nextSequence)(_.nextSequence)
       column.meta.copy(id = column.id, nextSequence = sequence)
     }
-    val keys = keySerializer.snapshot
-    StreamHeader(isSnapshot, version, keys, maxKeyGroups, keyGroupRange, metas.toSeq, firstWatermark)
+    StreamHeader(isSnapshot, version, keySerializer.snapshot, metas.toSeq, firstWatermark)
   }
 
   override protected def doRestore(in: InputStream, source: String, keeps: K => Boolean): Unit = {
@@ -168,8 +168,8 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
     var targets = Map.empty[Int, StateColumn]
     val lists = mutable.Map.empty[StateColumn, ListLoader]
     var restored = 0L
-    new StateStreamReader(in, source).read(keyGroupRange) { header =>
-      currentVersion = StreamChecks.version(header, source, this, columns.isEmpty)
+    new StateStreamReader(in, source).read { header =>
+      currentVersion = header.versionIn(this, source, columns.isEmpty)
       restoreFirstWatermark(header.firstWatermark)
       targets = header.states.map(meta => meta.id -> columnFor(meta)).toMap
     } { block =>
@@ -180,7 +180,7 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
       }
     }
     store.batch.write()
-    lists.keys.foreach(_.isTold = true)
+    lists.keys.foreach(_.isLogged = true)
     entries.assumeLive(entries.live + restored)
   }
 
@@ -274,10 +274,7 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
     val c = block.cursor
     var count = 0L
     while (c.next())
-      if (
-        keyGroupRange.contains(CompositeKey.keyGroup(c.array, c.keyOffset)) &&
-        (keys == null || keys.keeps(c))
-      ) {
+      if (keys == null || keys.keeps(c)) {
         count += (if (c.isPut) 1 else -1)
         if (list != null) list.load(c) else load(column.familyNumber, c)
       }
@@ -291,8 +288,7 @@ private[pillarbox] final class RocksDBKeyedStateBackend[K](
 
   /** Takes over the column families of a checkpoint. */
   private def adopt(header: StreamHeader): Unit = {
-    currentVersion =
-      StreamChecks.version(header, s"The checkpoint in ${config.directory}", this, nothingRead = true)
+    currentVersion = header.versionIn(this, s"The checkpoint in ${config.directory}", nothingRead = true)
     restoreFirstWatermark(header.firstWatermark)
     val families = store.columnFamilies.flatMap(family =>
       ColumnName.parse(family.getName).map(name => name.state -> ((family, name)))

@@ -17,10 +17,10 @@ private[rocksdb] final class RocksDBListState[K, T](
     column: StateColumn,
     firstSequence: Long
 ) extends RocksDBState[K, T](backend, descriptor, column)
-    with StampedList[T] {
+    with TimestampedList[T] {
   private val lists = new PackedLists(table, column)
   private val builder = new ListChunkBuilder
-  column.toldBelow = firstSequence
+  column.committedBelow = firstSequence
   private var sequence = firstSequence
 
   /** Grows with every change of any list. */
@@ -28,16 +28,16 @@ private[rocksdb] final class RocksDBListState[K, T](
 
   override def nextSequence: Long = sequence
 
-  override def add(value: T, stamp: Long): Unit = {
+  override def add(value: T, timestamp: Long): Unit = {
     requireValue(value)
     backend.checkAccess()
-    append(value, stamp)
+    append(value, timestamp)
   }
 
-  override def addAll(values: Iterable[T], stamp: Long): Unit = {
+  override def addAll(values: Iterable[T], timestamp: Long): Unit = {
     values.foreach(requireValue)
     backend.checkAccess()
-    values.foreach(append(_, stamp))
+    values.foreach(append(_, timestamp))
   }
 
   override def clear(): Unit = {
@@ -47,12 +47,12 @@ private[rocksdb] final class RocksDBListState[K, T](
       if (head.isSplit) {
         val others = lists.others(openKey())
         while (others.next()) {
-          tellRemoved(others.chunk)
+          logRemoved(others.chunk)
           lists.remove(keyOf(others))
         }
       }
-      tellRemoved(head)
-      if (head.access ne ListAccess.Never) table.tellRemoved(column, openKey())
+      logRemoved(head)
+      if (head.access ne ListAccess.Never) table.logRemoved(column, openKey())
       lists.remove(openKey())
     }
     changes += 1
@@ -63,12 +63,12 @@ private[rocksdb] final class RocksDBListState[K, T](
     new Elements
   }
 
-  override def stamps: Iterator[Long] = {
+  override def timestamps: Iterator[Long] = {
     backend.checkAccess()
     val head = lists.head(openKey())
     val found = mutable.ArrayBuffer.empty[Long]
     if (head != null) forEachChunk(head) { (chunk, _) =>
-      while (chunk.next()) found += head.access.timestamp(chunk.number, stampOf(chunk))
+      while (chunk.next()) found += head.access.timestamp(chunk.number, timestampOf(chunk))
     }
     found.iterator
   }
@@ -77,34 +77,36 @@ private[rocksdb] final class RocksDBListState[K, T](
   override def page(from: Long)(take: (T, Long) => Boolean): Long = {
     backend.checkAccess()
     val head = lists.head(openKey())
-    if (head == null) StampedList.End
+    if (head == null) TimestampedList.End
     else {
       val next =
         if (head.isSplit && from != RocksDBListState.InHead) pageOfOthers(head.access, from, take)
-        else StampedList.End
-      if (next == StampedList.End) takeAll(head, head.access, take): Unit
+        else TimestampedList.End
+      if (next == TimestampedList.End) takeAll(head, head.access, take): Unit
       next
     }
   }
 
-  /** Returns the place behind the chunks that were taken; End if none is left but the head, which may follow. */
+  /**
+   * Returns the place behind the chunks that were taken; End if none is left but the head, which may follow.
+   */
   private def pageOfOthers(access: ListAccess, from: Long, take: (T, Long) => Boolean): Long = {
     val others = lists.others(openKey(), from)
     var goesOn = true
     while (goesOn && others.next()) goesOn = takeAll(others.chunk, access, take)
-    if (goesOn) StampedList.End else if (others.next()) others.number else RocksDBListState.InHead
+    if (goesOn) TimestampedList.End else if (others.next()) others.number else RocksDBListState.InHead
   }
 
   private def takeAll(chunk: ListChunk, access: ListAccess, take: (T, Long) => Boolean): Boolean = {
     var goesOn = true
     while (chunk.next())
-      if (!take(valueOf(chunk), access.timestamp(chunk.number, stampOf(chunk)))) goesOn = false
+      if (!take(valueOf(chunk), access.timestamp(chunk.number, timestampOf(chunk)))) goesOn = false
     goesOn
   }
 
-  private def append(value: T, stamp: Long): Unit = {
+  private def append(value: T, timestamp: Long): Unit = {
     out.clear()
-    if (hasStamps) out.writeLong(stamp)
+    if (hasTimestamps) out.writeLong(timestamp)
     serializer.serialize(value, out)
     lists.append(openKey(), sequence, out.array, 0, out.length)
     table.countLive(1)
@@ -136,30 +138,30 @@ private[rocksdb] final class RocksDBListState[K, T](
     at
   }
 
-  private def stampOf(chunk: ListChunk): Long =
-    if (hasStamps) Bytes.getLong(chunk.array, chunk.valueOffset) else StateClock.Unknown
+  private def timestampOf(chunk: ListChunk): Long =
+    if (hasTimestamps) Bytes.getLong(chunk.array, chunk.valueOffset) else StateClock.Unknown
 
   private def valueOf(chunk: ListChunk): T = {
-    val stamp = if (hasStamps) java.lang.Long.BYTES else 0
-    serializer.deserialize(viewOn(chunk.array, chunk.valueOffset + stamp, chunk.valueLength - stamp))
+    val timestamp = if (hasTimestamps) java.lang.Long.BYTES else 0
+    serializer.deserialize(viewOn(chunk.array, chunk.valueOffset + timestamp, chunk.valueLength - timestamp))
   }
 
   /** Records removals for the next commit, except of elements that no commit has. */
-  private def tellRemoved(chunk: ListChunk): Unit = {
+  private def logRemoved(chunk: ListChunk): Unit = {
     val told = builder.begin(isSplit = false, ListAccess.Never)
     while (chunk.next()) {
-      if (chunk.number < column.toldBelow) told.add(chunk.number, chunk.array, 0, 0)
+      if (chunk.number < column.committedBelow) told.add(chunk.number, chunk.array, 0, 0)
       table.countLive(-1)
     }
     if (told.count > 0) {
       val at = openKey()
       ListChanges.writeRemovedKey(at, chunk.first)
-      table.tellPut(column, at, told.finish())
+      table.logPut(column, at, told.finish())
     }
   }
 
-  private def tellRemoved(number: Long): Unit = {
-    if (number < column.toldBelow) table.tellRemoved(column, numbered(number))
+  private def logRemoved(number: Long): Unit = {
+    if (number < column.committedBelow) table.logRemoved(column, numbered(number))
     table.countLive(-1)
   }
 
@@ -176,7 +178,7 @@ private[rocksdb] final class RocksDBListState[K, T](
     }
   }
 
-  /** One pass over a list's stamps. */
+  /** One pass over a list's timestamps. */
   private final class Pass(head: ListChunk, upTo: Long, raiseTo: Long, first: Long) {
     private val access = head.access
     private var othersAlive = 0
@@ -207,7 +209,7 @@ private[rocksdb] final class RocksDBListState[K, T](
       readElements(head)
       val renewed = newAccess()
       if (left == 0) {
-        if (access ne ListAccess.Never) table.tellRemoved(column, openKey())
+        if (access ne ListAccess.Never) table.logRemoved(column, openKey())
         lists.remove(openKey())
       } else if (changed || (renewed ne access) || head.isSplit != (othersAlive > 0)) rewriteHead(renewed)
     }
@@ -220,10 +222,10 @@ private[rocksdb] final class RocksDBListState[K, T](
     }
 
     private def readElements(chunk: ListChunk): Unit = while (chunk.next()) {
-      val own = stampOf(chunk)
+      val own = timestampOf(chunk)
       val value = valueOf(chunk)
-      if (Stamped.isUpTo(access.timestamp(chunk.number, own), upTo, first)) {
-        tellRemoved(chunk.number)
+      if (Timestamped.isUpTo(access.timestamp(chunk.number, own), upTo, first)) {
+        logRemoved(chunk.number)
         changed = true
         expired += value
       } else {
@@ -233,17 +235,19 @@ private[rocksdb] final class RocksDBListState[K, T](
       }
     }
 
-    /** Sets an element's first stamp, or one that the access time can't express since the record is late. */
+    /**
+     * Sets an element's first timestamp, or one that the access time can't express since the record is late.
+     */
     private def renew(chunk: ListChunk, own: Long): Unit = {
       val isFirst = own == StateClock.Unknown && first != StateClock.Unknown
       val isLate = raiseTo < access.time && raiseTo > own && chunk.number >= access.below
       if (isFirst || isLate) {
         changed = true
         Bytes.putLong(chunk.array, chunk.valueOffset, if (isLate) raiseTo else first)
-        if (chunk.number < column.toldBelow) {
+        if (chunk.number < column.committedBelow) {
           out.clear()
           out.writeBytes(chunk.array, chunk.valueOffset, chunk.valueLength)
-          table.tellPut(column, numbered(chunk.number), out)
+          table.logPut(column, numbered(chunk.number), out)
         }
       }
     }
@@ -265,7 +269,7 @@ private[rocksdb] final class RocksDBListState[K, T](
         out.clear()
         out.writeLong(renewed.time)
         out.writeLong(renewed.below)
-        table.tellPut(column, openKey(), out)
+        table.logPut(column, openKey(), out)
       }
     }
   }
@@ -328,6 +332,6 @@ private object RocksDBListState {
   /** The place of the head's first element: behind all chunks. */
   final val InHead = Long.MaxValue
 
-  /** The most elements that a look at their stamps keeps, so that they need not be read again. */
+  /** The most elements that a look at their timestamps keeps, so that they need not be read again. */
   final val MostKept: Int = 1 << 14
 }

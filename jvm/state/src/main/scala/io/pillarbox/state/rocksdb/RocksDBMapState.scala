@@ -12,7 +12,7 @@ private[rocksdb] final class RocksDBMapState[K, UK, UV](
     descriptor: StateDescriptor[_],
     column: StateColumn
 ) extends RocksDBState[K, UV](backend, descriptor, column)
-    with StampedMap[UK, UV] {
+    with TimestampedMap[UK, UV] {
   private val userKeySerializer =
     descriptor.userKeySerializer.asInstanceOf[TypeSerializer[UK]]
   private val userKeyView = new InputView
@@ -27,18 +27,18 @@ private[rocksdb] final class RocksDBMapState[K, UK, UV](
 
   override def find(key: UK): Boolean = find(keyOf(key))
 
-  override def restamp(stamp: Long): Unit = table.restamp(column, lastKey, stamp)
+  override def setTimestamp(timestamp: Long): Unit = table.setTimestamp(column, lastKey, timestamp)
 
-  override def replace(key: UK, value: UV, stamp: Long): Unit = {
+  override def replace(key: UK, value: UV, timestamp: Long): Unit = {
     requireValue(value)
-    store(keyOf(key), value, stamp)
+    store(keyOf(key), value, timestamp)
   }
 
-  override def put(key: UK, value: UV, stamp: Long): Unit = {
+  override def put(key: UK, value: UV, timestamp: Long): Unit = {
     requireValue(value)
     val at = keyOf(key)
     if (isIterated && !table.get(column, at)) changes += 1
-    store(at, value, stamp)
+    store(at, value, timestamp)
   }
 
   override def remove(key: UK): Unit = {
@@ -59,13 +59,13 @@ private[rocksdb] final class RocksDBMapState[K, UK, UV](
     changes += 1
   }
 
-  override def cursor(few: Boolean): StampedCursor[UK, UV] = {
+  override def cursor(few: Boolean): TimestampedCursor[UK, UV] = {
     backend.checkAccess()
     iteratedContext = backend.contextVersion
     new Cursor(if (few) table.scan(column, prefixBytes(), 16) else table.scan(column, prefixBytes()))
   }
 
-  override def cursorBehind(place: Array[Byte]): StampedCursor[UK, UV] = {
+  override def cursorBehind(place: Array[Byte]): TimestampedCursor[UK, UV] = {
     backend.checkAccess()
     iteratedContext = backend.contextVersion
     val prefix = prefixBytes()
@@ -90,7 +90,7 @@ private[rocksdb] final class RocksDBMapState[K, UK, UV](
     at
   }
 
-  private final class Cursor(scan: EntryScan) extends StampedCursor[UK, UV] {
+  private final class Cursor(scan: EntryScan) extends TimestampedCursor[UK, UV] {
     private val context = backend.contextVersion
     private var seenChanges = changes
 
@@ -120,15 +120,15 @@ private[rocksdb] final class RocksDBMapState[K, UK, UV](
       read
     }
 
-    override def stamp: Long = if (hasStamps) viewOn(scan.value).readLong() else StateClock.Unknown
+    override def timestamp: Long = if (hasTimestamps) viewOn(scan.value).readLong() else StateClock.Unknown
 
     override def place: Array[Byte] =
       util.Arrays.copyOfRange(scan.key, openKey().length, scan.key.length)
 
-    override def restamp(stamp: Long): Unit = {
+    override def setTimestamp(timestamp: Long): Unit = {
       value: Unit
       val at = keyOf(scan.key)
-      if (table.get(column, at)) table.restamp(column, at, stamp)
+      if (table.get(column, at)) table.setTimestamp(column, at, timestamp)
       seenWrites = table.writes
     }
 
@@ -151,7 +151,7 @@ private[rocksdb] final class RocksDBMapState[K, UK, UV](
     }
 
     private def deserialize(view: InputView): UV = {
-      if (hasStamps) view.skip(java.lang.Long.BYTES)
+      if (hasTimestamps) view.skip(java.lang.Long.BYTES)
       serializer.deserialize(view)
     }
   }

@@ -7,19 +7,19 @@ import io.pillarbox.api.{InputView, OutputView, State, StateDescriptor, TimeDoma
 import io.pillarbox.state._
 import io.pillarbox.state.rocksdb.entries.{EntryStore, StateColumn}
 
-/** The common part of RocksDB's handles: keys as bytes, values with their stamp before them. */
+/** The common part of RocksDB's handles: keys as bytes, values with their timestamp before them. */
 private[rocksdb] abstract class RocksDBState[K, V](
     protected val backend: RocksDBKeyedStateBackend[K],
     val descriptor: StateDescriptor[_],
     val column: StateColumn
 ) extends State {
   protected final val table: EntryStore = backend.entries
-  protected final val hasStamps: Boolean = descriptor.ttl.isPresent
+  protected final val hasTimestamps: Boolean = descriptor.ttl.isPresent
   protected final val serializer: TypeSerializer[V] =
     descriptor.valueSerializer.asInstanceOf[TypeSerializer[V]]
   protected final val out = new OutputView(256)
   private val stored = new InputView
-  private var foundStamp = StateClock.Unknown
+  private var foundTimestamp = StateClock.Unknown
 
   /** A composite key under construction; the part before the user key stays while the context does. */
   private val key = new OutputView(128)
@@ -48,7 +48,7 @@ private[rocksdb] abstract class RocksDBState[K, V](
   private val sweeper =
     if (byEventTime && descriptor.kind != Kind.LIST) new EventTimeSweep(backend, column) else null
 
-  private def byEventTime = hasStamps && descriptor.ttl.get.timeDomain == TimeDomain.EVENT_TIME
+  private def byEventTime = hasTimestamps && descriptor.ttl.get.timeDomain == TimeDomain.EVENT_TIME
 
   /** By processing time, compaction clears expired entries away. */
   final def sweeps: Boolean = sweeper != null
@@ -56,18 +56,18 @@ private[rocksdb] abstract class RocksDBState[K, V](
   final def sweep(count: Int, upTo: Long, first: Long, @unused gone: ExpirySink): Unit =
     if (sweeper != null) sweeper.sweep(count, upTo, first)
 
-  protected final def store(at: OutputView, value: V, stamp: Long): Unit = {
+  protected final def store(at: OutputView, value: V, timestamp: Long): Unit = {
     out.clear()
-    if (hasStamps) out.writeLong(stamp)
+    if (hasTimestamps) out.writeLong(timestamp)
     serializer.serialize(value, out)
     table.put(column, at, out)
     out.shrinkTo(OutputView.IdleBytes)
   }
 
-  /** Tells if there is an entry with this key; its stamp is then [[stamp]]. */
+  /** Tells if there is an entry with this key; its timestamp is then [[timestamp]]. */
   protected final def find(at: OutputView): Boolean = {
     val isThere = table.get(column, at)
-    if (isThere && hasStamps) foundStamp = table.value.readLong()
+    if (isThere && hasTimestamps) foundTimestamp = table.value.readLong()
     isThere
   }
 
@@ -75,8 +75,8 @@ private[rocksdb] abstract class RocksDBState[K, V](
   protected final def read(at: OutputView): V =
     if (find(at)) serializer.deserialize(table.value) else null.asInstanceOf[V]
 
-  /** The stamp of the entry that was found last. */
-  final def stamp: Long = foundStamp
+  /** The timestamp of the entry that was found last. */
+  final def timestamp: Long = foundTimestamp
 
   /** Opens the state's only view on stored bytes. */
   protected final def viewOn(bytes: Array[Byte]): InputView = viewOn(bytes, 0, bytes.length)

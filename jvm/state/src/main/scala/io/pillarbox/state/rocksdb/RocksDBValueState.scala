@@ -10,7 +10,7 @@ private[rocksdb] final class RocksDBValueState[K, V](
     descriptor: StateDescriptor[_],
     column: StateColumn
 ) extends RocksDBState[K, V](backend, descriptor, column)
-    with StampedValue[V]
+    with TimestampedValue[V]
     with AddressedValue {
 
   override def address: Int = column.recent
@@ -27,11 +27,11 @@ private[rocksdb] final class RocksDBValueState[K, V](
     find(backend.prefix)
   }
 
-  override def restamp(stamp: Long): Unit = table.restamp(column, backend.prefix, stamp)
+  override def setTimestamp(timestamp: Long): Unit = table.setTimestamp(column, backend.prefix, timestamp)
 
-  override def put(value: V, stamp: Long): Unit = {
+  override def put(value: V, timestamp: Long): Unit = {
     backend.checkAccess()
-    store(backend.prefix, value, stamp)
+    store(backend.prefix, value, timestamp)
   }
 
   override def clear(): Unit = {

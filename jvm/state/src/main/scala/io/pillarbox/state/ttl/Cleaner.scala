@@ -8,16 +8,11 @@ import io.pillarbox.state._
  */
 private[pillarbox] final class Cleaner(
     policy: TtlPolicy,
-    raw: Stamped,
+    raw: Timestamped,
     backend: KeyedStateBackend[_],
     gone: ExpirySink
 ) {
-  private val entries = if (raw.sweeps) policy.config.cleanup.incrementalEntries else 0
-  private val accesses =
-    if (entries == 0) 0 else math.max(1, math.min(Cleaner.Accesses, Cleaner.Entries / entries))
   private var accessesToGo = 1
-
-  if (entries > 0 && policy.config.cleanup.incrementalEveryRecord) backend.onEveryRecord(() => sweep(1))
 
   /** Sweeps if it is the turn of this access, and returns the time. */
   def now(): Long = {
@@ -28,25 +23,27 @@ private[pillarbox] final class Cleaner(
   }
 
   /** Sweeps as much as is due for this number of accesses. */
-  def sweep(accesses: Int): Unit = if (entries > 0) {
+  def sweep(accesses: Int): Unit = if (raw.sweeps) {
     val now = policy.cleanupTime(policy.now)
-    val count = math.min(entries.toLong * accesses, Int.MaxValue).toInt
+    val count = math.min(Cleaner.Entries.toLong * accesses, Int.MaxValue).toInt
     raw.sweep(count, policy.limit(now), policy.first(now), gone)
   }
 
   private def sweepInTurn(): Unit =
-    if (accesses == 0) accessesToGo = Int.MaxValue
+    if (!raw.sweeps) accessesToGo = Int.MaxValue
     else {
       accessesToGo = 1
       backend.checkAccess()
-      accessesToGo = accesses
-      sweep(accesses)
+      accessesToGo = Cleaner.Accesses
+      sweep(Cleaner.Accesses)
     }
 }
 
 private object Cleaner {
 
-  /** The number of accesses that share a sweep, fewer if it were to look at more than [[Entries]]. */
+  /** The entries that are looked at for each access. */
+  private final val Entries = 5
+
+  /** The accesses that share a sweep. */
   private final val Accesses = 8
-  private final val Entries = 64
 }

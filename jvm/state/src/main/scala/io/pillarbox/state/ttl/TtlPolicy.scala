@@ -37,7 +37,7 @@ private[pillarbox] final class TtlPolicy(val config: StateTtl, backend: KeyedSta
 
   def isExpired(timestamp: Long, now: Long): Boolean = {
     val upTo = limit(now)
-    timestamp <= upTo && Stamped.isUpTo(timestamp, upTo, start)
+    timestamp <= upTo && Timestamped.isUpTo(timestamp, upTo, start)
   }
 
   /** The stored timestamp; for Unknown the start of life, if it is known. */
@@ -52,21 +52,21 @@ private[pillarbox] final class TtlPolicy(val config: StateTtl, backend: KeyedSta
 
   /** The new timestamp of a value with this one that was met alive at `now`; the same if no time is known. */
   def afterRead(now: Long, timestamp: Long): Long =
-    if (renewsOnRead) stamp(now, timestamp)
+    if (renewsOnRead) timestampAt(now, timestamp)
     else if (timestamp == StateClock.Unknown) first(now)
     else timestamp
 
   /** The timestamp to which reading raises a list's elements; Unknown if it does not. */
-  def raise(now: Long): Long = if (renewsOnRead) stamp(now) else StateClock.Unknown
+  def raise(now: Long): Long = if (renewsOnRead) timestampAt(now) else StateClock.Unknown
 
   /** The timestamp of a value written or read at `now` over one stamped `stored`. */
-  def stamp(now: Long, stored: Long): Long =
-    if (eventTime) math.max(stamp(now), known(stored))
+  def timestampAt(now: Long, stored: Long): Long =
+    if (eventTime) math.max(timestampAt(now), known(stored))
     else if (now == StateClock.Unknown) stored
     else now
 
   /** The timestamp of a value that replaces nothing. */
-  def stamp(now: Long): Long = {
+  def timestampAt(now: Long): Long = {
     val record = if (eventTime) clock.recordTimestamp else StateClock.Unknown
     if (record == StateClock.Unknown) now else record
   }
@@ -80,19 +80,4 @@ private[pillarbox] object TtlPolicy {
   /** Returns the time of the state's clock; Unknown without TTL. */
   def now(descriptor: StateDescriptor[_], backend: KeyedStateBackend[_]): Long =
     of(descriptor, backend).fold(StateClock.Unknown)(_.now)
-}
-
-/** Leaves expired entries out of a full snapshot, if the TTL asks for that. */
-private[state] final class SnapshotCut private (upTo: Long, first: Long) {
-  def leavesOut(stamp: Long): Boolean = Stamped.isUpTo(stamp, upTo, first)
-}
-
-private[state] object SnapshotCut {
-  val Nothing: SnapshotCut = new SnapshotCut(StateClock.Unknown, StateClock.Unknown)
-
-  def of(descriptor: StateDescriptor[_], backend: KeyedStateBackend[_]): SnapshotCut =
-    TtlPolicy
-      .of(descriptor, backend)
-      .filter(_.config.cleanup.inFullSnapshot)
-      .fold(Nothing)(policy => new SnapshotCut(policy.limit(policy.now), policy.start))
 }

@@ -4,8 +4,11 @@ import io.pillarbox.api.{State, StateDescriptor, ValueState}
 import io.pillarbox.state._
 
 /** The common part of the layers over the kinds of state: the policy, the clean-up, the listener. */
-private[ttl] sealed abstract class TtlLayer(raw: Stamped, policy: TtlPolicy, backend: KeyedStateBackend[_])
-    extends State {
+private[ttl] sealed abstract class TtlLayer(
+    raw: Timestamped,
+    policy: TtlPolicy,
+    backend: KeyedStateBackend[_]
+) extends State {
   private val listener = raw.descriptor.expiryListener.orElse(null)
 
   /** Passes removed values on to the listener. */
@@ -27,8 +30,11 @@ private[ttl] sealed abstract class TtlLayer(raw: Stamped, policy: TtlPolicy, bac
   }
 }
 
-private final class TtlValueState[V](raw: StampedValue[V], policy: TtlPolicy, backend: KeyedStateBackend[_])
-    extends TtlLayer(raw, policy, backend)
+private final class TtlValueState[V](
+    raw: TimestampedValue[V],
+    policy: TtlPolicy,
+    backend: KeyedStateBackend[_]
+) extends TtlLayer(raw, policy, backend)
     with ValueState[V] {
 
   override def value(): V = {
@@ -36,13 +42,13 @@ private final class TtlValueState[V](raw: StampedValue[V], policy: TtlPolicy, ba
     val value = raw.value()
     if (value == null) value
     else {
-      val stamp = raw.stamp
-      if (policy.isExpired(stamp, now)) {
+      val timestamp = raw.timestamp
+      if (policy.isExpired(timestamp, now)) {
         raw.clear()
         told(null, value)
       } else {
-        val next = policy.afterRead(now, stamp)
-        if (next != stamp) raw.restamp(next)
+        val next = policy.afterRead(now, timestamp)
+        if (next != timestamp) raw.setTimestamp(next)
         value
       }
     }
@@ -51,11 +57,15 @@ private final class TtlValueState[V](raw: StampedValue[V], policy: TtlPolicy, ba
   override def update(value: V): Unit = if (value == null) clear()
   else {
     val now = cleaner.now()
-    raw.put(value, if (policy.needsStored && raw.find()) policy.stamp(now, raw.stamp) else policy.stamp(now))
+    raw.put(
+      value,
+      if (policy.needsStored && raw.find()) policy.timestampAt(now, raw.timestamp)
+      else policy.timestampAt(now)
+    )
   }
 }
 
-private final class TtlListState[T](raw: StampedList[T], policy: TtlPolicy, backend: KeyedStateBackend[_])
+private final class TtlListState[T](raw: TimestampedList[T], policy: TtlPolicy, backend: KeyedStateBackend[_])
     extends TtlLayer(raw, policy, backend)
     with IteratedList[T] {
 
@@ -81,15 +91,15 @@ private final class TtlListState[T](raw: StampedList[T], policy: TtlPolicy, back
     if (isAll) alive else all.iterator
   }
 
-  override def add(value: T): Unit = raw.add(value, policy.stamp(cleaner.now()))
+  override def add(value: T): Unit = raw.add(value, policy.timestampAt(cleaner.now()))
 
-  override def addElements(values: Iterable[T]): Unit = raw.addAll(values, policy.stamp(cleaner.now()))
+  override def addElements(values: Iterable[T]): Unit = raw.addAll(values, policy.timestampAt(cleaner.now()))
 
-  override def replaceBy(values: Iterable[T]): Unit = raw.update(values, policy.stamp(cleaner.now()))
+  override def replaceBy(values: Iterable[T]): Unit = raw.update(values, policy.timestampAt(cleaner.now()))
 }
 
 private final class TtlMapState[UK, UV](
-    raw: StampedMap[UK, UV],
+    raw: TimestampedMap[UK, UV],
     policy: TtlPolicy,
     backend: KeyedStateBackend[_]
 ) extends TtlLayer(raw, policy, backend)
@@ -101,13 +111,13 @@ private final class TtlMapState[UK, UV](
     val value = raw.get(key)
     if (value == null) value
     else {
-      val stamp = raw.stamp
-      if (policy.isExpired(stamp, now)) {
+      val timestamp = raw.timestamp
+      if (policy.isExpired(timestamp, now)) {
         raw.remove(key)
         told(key, value)
       } else {
-        val next = policy.afterRead(now, stamp)
-        if (next != stamp) raw.restamp(next)
+        val next = policy.afterRead(now, timestamp)
+        if (next != timestamp) raw.setTimestamp(next)
         value
       }
     }
@@ -115,8 +125,8 @@ private final class TtlMapState[UK, UV](
 
   override def put(key: UK, value: UV): Unit = {
     val now = cleaner.now()
-    if (policy.needsStored && raw.find(key)) raw.replace(key, value, policy.stamp(now, raw.stamp))
-    else raw.put(key, value, policy.stamp(now))
+    if (policy.needsStored && raw.find(key)) raw.replace(key, value, policy.timestampAt(now, raw.timestamp))
+    else raw.put(key, value, policy.timestampAt(now))
   }
 
   override def remove(key: UK): Unit = {
@@ -132,17 +142,18 @@ private final class TtlMapState[UK, UV](
     val cursor = raw.cursor(few = true)
     var isEmpty = true
     while (isEmpty && cursor.next())
-      if (!policy.isExpired(cursor.stamp, now)) isEmpty = false
+      if (!policy.isExpired(cursor.timestamp, now)) isEmpty = false
       else if (!policy.returnsExpired) drop(cursor): Unit
     isEmpty
   }
 
   override protected def isThere(key: UK): Boolean = raw.find(key)
 
-  override protected def cursor(): StampedCursor[UK, UV] = new Judged(cleaner.now(), raw.cursor(few = false))
+  override protected def cursor(): TimestampedCursor[UK, UV] =
+    new Judged(cleaner.now(), raw.cursor(few = false))
 
   /** Removes an expired entry; returns its value if it may be seen once more. */
-  private def drop(at: StampedCursor[UK, UV]): UV = {
+  private def drop(at: TimestampedCursor[UK, UV]): UV = {
     val (key, value) = (at.key, at.value)
     at.take()
     at.remove()
@@ -150,7 +161,7 @@ private final class TtlMapState[UK, UV](
   }
 
   /** A walk over the entries that may be seen. */
-  private final class Judged(now: Long, at: StampedCursor[UK, UV]) extends StampedCursor[UK, UV] {
+  private final class Judged(now: Long, at: TimestampedCursor[UK, UV]) extends TimestampedCursor[UK, UV] {
 
     /** The value of an expired entry, which is removed already. */
     private var expired: UV = _
@@ -162,7 +173,7 @@ private final class TtlMapState[UK, UV](
       var more = true
       while (!found && more)
         if (!at.next()) more = false
-        else if (policy.isExpired(at.stamp, now)) {
+        else if (policy.isExpired(at.timestamp, now)) {
           expired = drop(at)
           found = expired != null
         } else {
@@ -173,16 +184,16 @@ private final class TtlMapState[UK, UV](
     }
 
     private def renew(): Unit = {
-      val stamp = at.stamp
-      val next = policy.afterRead(now, stamp)
-      if (next != stamp) at.restamp(next)
+      val timestamp = at.timestamp
+      val next = policy.afterRead(now, timestamp)
+      if (next != timestamp) at.setTimestamp(next)
     }
 
     override def key: UK = at.key
     override def value: UV = if (expired == null) at.value else expired
-    override def stamp: Long = at.stamp
+    override def timestamp: Long = at.timestamp
     override def place: Array[Byte] = at.place
-    override def restamp(stamp: Long): Unit = at.restamp(stamp)
+    override def setTimestamp(timestamp: Long): Unit = at.setTimestamp(timestamp)
     override def check(): Unit = at.check()
 
     override def take(): Unit = {
@@ -197,12 +208,12 @@ private final class TtlMapState[UK, UV](
 private[state] object TtlStates {
 
   /** Returns the state as the user gets it: raw without TTL, else a layer over it. */
-  def over(raw: Stamped, backend: KeyedStateBackend[_]): State =
+  def over(raw: Timestamped, backend: KeyedStateBackend[_]): State =
     TtlPolicy.of(raw.descriptor, backend).fold[State](raw) { policy =>
       raw match {
-        case value: StampedValue[t] => new TtlValueState[t](value, policy, backend)
-        case list: StampedList[t] => new TtlListState[t](list, policy, backend)
-        case map: StampedMap[k, v] => new TtlMapState[k, v](map, policy, backend)
+        case value: TimestampedValue[t] => new TtlValueState[t](value, policy, backend)
+        case list: TimestampedList[t] => new TtlListState[t](list, policy, backend)
+        case map: TimestampedMap[k, v] => new TtlMapState[k, v](map, policy, backend)
       }
     }
 }

@@ -8,7 +8,7 @@ import scala.util.{Random, Try}
 
 import io.pillarbox.api.{AsyncFunction, ResultFuture}
 import io.pillarbox.spark.SpecBuilder
-import io.pillarbox.spark.checkpoint.FlakyFileSystem
+import io.pillarbox.spark.checkpoint.FlakyFiles
 import io.pillarbox.spark.keyed.KeyedFixture
 import io.pillarbox.tags.Nightly
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
@@ -59,10 +59,7 @@ class CarryFaultsSuite extends AnyFunSuite with KeyedFixture {
     ordered <- Seq(true, false)
     format <- Seq("1", "2")
   } {
-    val settings = Seq(
-      "spark.sql.streaming.stateStore.checkpointFormatVersion" -> format,
-      "spark.sql.streaming.stateStore.providerClass" ->
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    val settings = checkpointFormat(format) ++ Seq(
       "spark.pillarbox.state.snapshotEvery" -> "2",
       "spark.sql.streaming.minBatchesToRetain" -> "3"
     )
@@ -86,11 +83,11 @@ class CarryFaultsSuite extends AnyFunSuite with KeyedFixture {
       Nightly
     ) {
       withSettings(settings: _*)(withFolder { folder =>
-        val before = FlakyFileSystem.failures.get
-        FlakyFileSystem.percent = 8
+        val before = FlakyFiles.failures.get
+        FlakyFiles.percent = 8
         try check(runAll(s"flaky://${folder.resolve("checkpoint")}", ordered), ordered)
-        finally FlakyFileSystem.percent = 0
-        assert(FlakyFileSystem.failures.get >= before + 5)
+        finally FlakyFiles.percent = 0
+        assert(FlakyFiles.failures.get >= before + 5)
       })
     }
   }

@@ -7,7 +7,7 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.node.ObjectNode
 import io.pillarbox.spark.SpecBuilder
-import io.pillarbox.spark.checkpoint.FlakyFileSystem
+import io.pillarbox.spark.checkpoint.FlakyFiles
 import io.pillarbox.spark.functions.Held
 import io.pillarbox.spark.keyed.KeyedFixture
 import org.apache.spark.sql.execution.streaming.runtime.MemoryStream
@@ -87,11 +87,7 @@ class CarryRestartSuite extends AnyFunSuite with KeyedFixture with Eventually {
   private def plain(df: DataFrame): DataFrame = carried(df)(_ => ())
 
   private def withQuery(format: String = "1", system: String = "")(body: Restarted => Unit): Unit =
-    withSettings(
-      "spark.sql.streaming.stateStore.checkpointFormatVersion" -> format,
-      "spark.sql.streaming.stateStore.providerClass" ->
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    )(withFolder { folder =>
+    withSettings(checkpointFormat(format): _*)(withFolder { folder =>
       Held.reset(below = 0)
       body(new Restarted(folder, system))
     })
@@ -384,8 +380,7 @@ class CarryRestartSuite extends AnyFunSuite with KeyedFixture with Eventually {
     for (actions <- Seq(1, 2)) withQuery(system = "flaky:") { query =>
       val lists = new ConcurrentLinkedQueue[String]
       Held.answeredBelow = 100
-      FlakyFileSystem.listed =
-        path => if (path.toString.endsWith("/state/0/0")) lists.add(path.toString): Unit
+      FlakyFiles.listed = path => if (path.toString.endsWith("/state/0/0")) lists.add(path.toString): Unit
       try
         query.into { (batch, _) =>
           val results = Seq.fill(actions) {
@@ -400,7 +395,7 @@ class CarryRestartSuite extends AnyFunSuite with KeyedFixture with Eventually {
             running.processAllAvailable()
           }
         }
-      finally FlakyFileSystem.listed = _ => ()
+      finally FlakyFiles.listed = _ => ()
       assert(query.left == Seq(1, 2, 3))
       assert(Held.started.get == 3)
       assert(lists.isEmpty == (actions == 1), lists)
@@ -421,8 +416,11 @@ class CarryRestartSuite extends AnyFunSuite with KeyedFixture with Eventually {
   }
 
   test("a row holds back each watermark that it has a time of") {
-    // All micro-batches count, and without input there are many.
-    withSettings("spark.sql.streaming.numRecentProgressUpdates" -> "100000")(withQuery() { query =>
+    withSettings(
+      "spark.sql.shuffle.partitions" -> "1",
+      // All micro-batches count, and without input there are many.
+      "spark.sql.streaming.numRecentProgressUpdates" -> "100000"
+    )(withQuery() { query =>
       import spark.implicits._
       val (left, right) = (MemoryStream[(Long, Timestamp)](spark), MemoryStream[(Long, Timestamp)](spark))
       val timed = left

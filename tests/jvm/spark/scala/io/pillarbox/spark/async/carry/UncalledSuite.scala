@@ -60,10 +60,10 @@ class UncalledSuite extends AnyFunSuite with KeyedFixture with Eventually {
 
   test("an attempt that wrote its file and then failed, whose file the next one takes") {
     val renames = new AtomicInteger
-    FlakyFileSystem.failing =
+    FlakyFiles.failing =
       (path: Path) => path.getName.matches("1_.*\\.carried") && renames.incrementAndGet() == 2
     try withCalls((_, _, _) => assertAllLeave())
-    finally FlakyFileSystem.failing = _ => false
+    finally FlakyFiles.failing = _ => false
   }
 
   test("a slot that its executor gives up, as another one is said to have it") {
@@ -111,11 +111,7 @@ class UncalledSuite extends AnyFunSuite with KeyedFixture with Eventually {
   private def intoFailing(format: String)(operators: DataFrame => DataFrame)(
       check: StreamingQuery => Unit
   ): Unit =
-    withSettings(
-      "spark.sql.streaming.stateStore.checkpointFormatVersion" -> format,
-      "spark.sql.streaming.stateStore.providerClass" ->
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    )(withFolder { folder =>
+    withSettings(checkpointFormat(format): _*)(withFolder { folder =>
       Held.reset(below = 100)
       Left.rows.clear()
       Left.failures.set(1)

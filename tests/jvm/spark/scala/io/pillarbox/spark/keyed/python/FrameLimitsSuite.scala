@@ -10,7 +10,7 @@ class FrameLimitsSuite extends AnyFunSuite {
   private val ttl = TtlSpec(1000L, timeDomain = "event_time")
 
   private def state(kind: String, expires: Boolean = false) =
-    DeclaredState("s", kind, null, long, if (kind == "map") long else null, Option.when(expires)(ttl))
+    DeclaredState("s", kind, None, long, Option.when(kind == "map")(long), Option.when(expires)(ttl))
 
   private def holds(form: String, states: DeclaredState*): Boolean = {
     val limits = FrameLimits.of(form, states, 0)

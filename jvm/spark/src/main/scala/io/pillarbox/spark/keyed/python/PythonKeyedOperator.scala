@@ -4,6 +4,7 @@ import java.nio.ByteBuffer
 
 import io.pillarbox.api.TimeDomain
 import io.pillarbox.operator.KeyedTarget
+import io.pillarbox.spark.base.SpecJson
 import io.pillarbox.spark.keyed.{KeyedOperator, KeyedOperatorContext, KeyedOperatorFactory}
 import io.pillarbox.spark.state.{InitialState, InitialTarget}
 import io.pillarbox.spark.task.ReportedException
@@ -68,12 +69,9 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     results = new ArrowBatchReader(arrow(context.spec.functionOutput))
     toResult = context.projections.of(context.spec.functionOutput)
     val ready = showingErrors(worker.open(initJson, arrow(rowSchema), arrow(context.spec.functionOutput)))
-    val Ready(declared, hasTimers) = Ready.fromJson(ready)
+    val Ready(declared, hasTimers) = SpecJson.read[Ready](ready)
     inColumns = declared
-      .filter(_.isTimer)
-      .flatMap { timer =>
-        InitialState.domainOf(timer.timeDomain).map(timer.name -> _)
-      }
+      .flatMap(state => state.timeDomain.flatMap(InitialState.domainOf).map(state.name -> _))
       .toMap
     domains = if (inColumns.nonEmpty || !hasTimers) inColumns.values.toSet else TimeDomain.values.toSet
     goesByEventTime = hasTimers || declared.exists(_.goesByEventTime)
@@ -316,9 +314,10 @@ private[pillarbox] final class PythonKeyedOperator(factory: PythonKeyedOperator.
     val (backend, descriptor) = (context.backend, declared.descriptor)
     val project = context.projections.of(_: StructType)
     declared.kind match {
-      case "list" => new PythonListState(declared, backend.stampedList(descriptor), backend, arrow, project)
-      case "map" => new PythonMapState(declared, backend.stampedMap(descriptor), backend, arrow, project)
-      case _ => new PythonValueState(declared, backend.stampedValue(descriptor), backend, arrow, project)
+      case "list" =>
+        new PythonListState(declared, backend.timestampedList(descriptor), backend, arrow, project)
+      case "map" => new PythonMapState(declared, backend.timestampedMap(descriptor), backend, arrow, project)
+      case _ => new PythonValueState(declared, backend.timestampedValue(descriptor), backend, arrow, project)
     }
   }
 

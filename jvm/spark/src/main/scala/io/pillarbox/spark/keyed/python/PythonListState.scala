@@ -4,7 +4,7 @@ import java.nio.ByteBuffer
 
 import io.pillarbox.spark.keyed.python.PythonState._
 import io.pillarbox.spark.worker.Frame
-import io.pillarbox.state.{ExpirySink, KeyedStateBackend, StampedList, StateClock}
+import io.pillarbox.state.{ExpirySink, KeyedStateBackend, StateClock, TimestampedList}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
@@ -13,7 +13,7 @@ import org.apache.spark.sql.types._
 /** A list. It is sent whole up to a size and asked for above it; a log of operations changes it. */
 private final class PythonListState(
     declared: DeclaredState,
-    state: StampedList[UnsafeRow],
+    state: TimestampedList[UnsafeRow],
     backend: KeyedStateBackend[UnsafeRow],
     arrow: StructType => Schema,
     project: StructType => UnsafeProjection
@@ -38,37 +38,40 @@ private final class PythonListState(
   }
 
   override def answer(op: Int, asked: ByteBuffer): Answer = {
-    val from = if (asked.hasRemaining) asked.getLong else StampedList.First
+    val from = if (asked.hasRemaining) asked.getLong else TimestampedList.First
     val page = new Page
-    val next = state.page(from) { (element, stamp) =>
-      write(0, element, sent(stamp))
+    val next = state.page(from) { (element, timestamp) =>
+      write(0, element, sent(timestamp))
       page.takesMore(element.getSizeInBytes.toLong)
     }
     val place =
-      if (next == StampedList.End) Answer.Nothing
+      if (next == TimestampedList.End) Answer.Nothing
       else Frame.buffer(java.lang.Long.BYTES).putLong(next).array
     Answer(writer.finishParts(), place)
   }
 
   private def writeAll(index: Int, elements: Iterator[UnsafeRow]): Unit =
     if (policy == null) elements.foreach(write(index, _, 0L))
-    else elements.zip(state.stamps).foreach { case (element, stamp) => write(index, element, sent(stamp)) }
+    else
+      elements.zip(state.timestamps).foreach { case (element, timestamp) =>
+        write(index, element, sent(timestamp))
+      }
 
-  private def write(index: Int, element: UnsafeRow, stamp: Long): Unit = {
+  private def write(index: Int, element: UnsafeRow, timestamp: Long): Unit = {
     cell.update(0, index)
     cell.update(1, element)
-    cell.update(2, stamp)
+    cell.update(2, timestamp)
     writeCell(element.getSizeInBytes.toLong)
   }
 
   override protected def change(row: InternalRow): Unit = {
-    val stamp = row.getLong(3)
+    val timestamp = row.getLong(3)
     row.getByte(1) match {
-      case PythonListState.Add => state.add(valueOf(row, 2), stamp)
+      case PythonListState.Add => state.add(valueOf(row, 2), timestamp)
       case PythonListState.Clear => state.clear()
-      case PythonListState.RemoveUpTo => read(upTo = stamp, first = policy.start)
-      case PythonListState.Raise => read(raiseTo = stamp)
-      case PythonListState.StampUnknown => read(first = stamp)
+      case PythonListState.RemoveUpTo => read(upTo = timestamp, first = policy.start)
+      case PythonListState.Raise => read(raiseTo = timestamp)
+      case PythonListState.TimestampUnknown => read(first = timestamp)
       case other => throw new IllegalStateException(s"The worker sent an unknown list operation, $other")
     }
   }
@@ -85,5 +88,5 @@ private object PythonListState {
   final val Clear: Byte = 1
   final val RemoveUpTo: Byte = 2
   final val Raise: Byte = 3
-  final val StampUnknown: Byte = 4
+  final val TimestampUnknown: Byte = 4
 }

@@ -4,7 +4,7 @@ import java.nio.ByteBuffer
 
 import io.pillarbox.spark.keyed.python.PythonState._
 import io.pillarbox.spark.worker.ArrowBatchReader
-import io.pillarbox.state.{KeyedStateBackend, StampedMap}
+import io.pillarbox.state.{KeyedStateBackend, TimestampedMap}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
@@ -13,7 +13,7 @@ import org.apache.spark.sql.types._
 /** A map. It is sent whole up to a size and asked for entry by entry above it. */
 private final class PythonMapState(
     declared: DeclaredState,
-    state: StampedMap[UnsafeRow, UnsafeRow],
+    state: TimestampedMap[UnsafeRow, UnsafeRow],
     backend: KeyedStateBackend[UnsafeRow],
     arrow: StructType => Schema,
     project: StructType => UnsafeProjection
@@ -22,14 +22,14 @@ private final class PythonMapState(
       state,
       schema(
         "key" -> IntegerType,
-        "map_key" -> declared.keyType,
+        "map_key" -> declared.mapKey,
         "value" -> declared.valueType,
         "ts" -> LongType
       ),
       schema(
         "key" -> IntegerType,
         "op" -> ByteType,
-        "map_key" -> declared.keyType,
+        "map_key" -> declared.mapKey,
         "value" -> declared.valueType,
         "ts" -> LongType
       ),
@@ -37,8 +37,8 @@ private final class PythonMapState(
       backend,
       project
     ) {
-  private val toKey = project(declared.keyType)
-  private val queries = new ArrowBatchReader(arrow(schema("key" -> declared.keyType)))
+  private val toKey = project(declared.mapKey)
+  private val queries = new ArrowBatchReader(arrow(schema("key" -> declared.mapKey)))
 
   override def addCells(keyIndex: Int, index: Int): Long = {
     val found = entries(InlineEntries + 1)
@@ -46,20 +46,20 @@ private final class PythonMapState(
     note(isLarge)
     if (isLarge) 0L
     else
-      found.foldLeft(0L) { case (bytes, (key, value, stamp)) =>
-        writeEntry(index, key, value, stamp)
+      found.foldLeft(0L) { case (bytes, (key, value, timestamp)) =>
+        writeEntry(index, key, value, timestamp)
         bytes + key.getSizeInBytes + value.getSizeInBytes
       }
   }
 
-  /** Returns some of the current key's entries, with the stamps that are sent. */
+  /** Returns some of the current key's entries, with the timestamps that are sent. */
   private def entries(most: Int): Array[(UnsafeRow, UnsafeRow, Long)] = {
     val cursor = state.cursor(few = false)
     Iterator
       .continually(cursor)
       .take(most)
       .takeWhile(_.next())
-      .map(at => (at.key, at.value, sent(at.stamp)))
+      .map(at => (at.key, at.value, sent(at.timestamp)))
       .toArray
   }
 
@@ -70,9 +70,11 @@ private final class PythonMapState(
       case PythonMapState.One =>
         val wanted = keyOf(queries.read(asked).getRow(0), 0)
         val value = state.get(wanted)
-        if (value != null) writeEntry(0, wanted, value, sent(state.stamp))
+        if (value != null) writeEntry(0, wanted, value, sent(state.timestamp))
       case _ =>
-        entries(InlineEntries).foreach { case (key, value, stamp) => writeEntry(0, key, value, stamp) }
+        entries(InlineEntries).foreach { case (key, value, timestamp) =>
+          writeEntry(0, key, value, timestamp)
+        }
     }
     Answer(writer.finishParts(), next)
   }
@@ -84,7 +86,7 @@ private final class PythonMapState(
     var more = true
     while (more && cursor.next()) {
       val (key, value) = (cursor.key, cursor.value)
-      writeEntry(0, key, value, sent(cursor.stamp))
+      writeEntry(0, key, value, sent(cursor.timestamp))
       more = page.takesMore(key.getSizeInBytes.toLong + value.getSizeInBytes)
     }
     if (more) Answer.Nothing else cursor.place
@@ -96,16 +98,16 @@ private final class PythonMapState(
     bytes
   }
 
-  private def writeEntry(index: Int, key: UnsafeRow, value: UnsafeRow, stamp: Long): Unit = {
+  private def writeEntry(index: Int, key: UnsafeRow, value: UnsafeRow, timestamp: Long): Unit = {
     cell.update(0, index)
     cell.update(1, key)
     cell.update(2, value)
-    cell.update(3, stamp)
+    cell.update(3, timestamp)
     writeCell(key.getSizeInBytes.toLong + value.getSizeInBytes)
   }
 
   private def keyOf(row: InternalRow, ordinal: Int): UnsafeRow =
-    toKey(row.getStruct(ordinal, declared.keyType.length)).copy()
+    toKey(row.getStruct(ordinal, declared.mapKey.length)).copy()
 
   override protected def change(row: InternalRow): Unit = row.getByte(1) match {
     case PythonMapState.Put => state.put(keyOf(row, 2), valueOf(row, 3), row.getLong(4))

@@ -12,7 +12,7 @@ import io.pillarbox.spark.worker.{
   PythonWorkerException
 }
 import io.pillarbox.state.ttl.{Cleaner, TtlPolicy}
-import io.pillarbox.state.{ExpirySink, KeyedStateBackend, Stamped}
+import io.pillarbox.state.{ExpirySink, KeyedStateBackend, Timestamped}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection, UnsafeRow}
@@ -20,7 +20,7 @@ import org.apache.spark.sql.types._
 
 /**
  * The transfer of one declared state to the worker and back, under the backend's current key. The worker
- * judges TTL, so state is sent as it is stored, and what comes back is stored with its stamp.
+ * judges TTL, so state is sent as it is stored, and what comes back is stored with its timestamp.
  *
  * @param stored the state in the backend
  * @param arrow converts a schema into Arrow's, by the session's settings
@@ -28,7 +28,7 @@ import org.apache.spark.sql.types._
  */
 private abstract class PythonState(
     val declared: DeclaredState,
-    stored: Stamped,
+    stored: Timestamped,
     cells: StructType,
     changes: StructType,
     arrow: StructType => Schema,
@@ -110,18 +110,15 @@ private abstract class PythonState(
   def answer(op: Int, asked: ByteBuffer): Answer =
     throw new IllegalStateException(s"State '${declared.name}' is sent whole, and can't be asked for")
 
-  def initialTarget: InitialTarget = {
-    val keyType = declared.keyType
-    InitialTarget.of(
-      backend,
-      stored.descriptor,
-      UnsafeRowSerializer.shownType(declared.valueType),
-      if (keyType == null) null else UnsafeRowSerializer.shownType(keyType)
-    )(
-      if (keyType == null) identity else UnsafeRowSerializer.fromShown(keyType),
-      UnsafeRowSerializer.fromShown(declared.valueType)
-    )
-  }
+  def initialTarget: InitialTarget = InitialTarget.of(
+    backend,
+    stored.descriptor,
+    UnsafeRowSerializer.shownType(declared.valueType),
+    declared.keyType.map(UnsafeRowSerializer.shownType).orNull
+  )(
+    declared.keyType.fold[Any => Any](identity)(UnsafeRowSerializer.fromShown),
+    UnsafeRowSerializer.fromShown(declared.valueType)
+  )
 
   /** Removes the state of the current key. */
   def clear(): Unit = stored.clear()
@@ -131,8 +128,8 @@ private abstract class PythonState(
   protected def valueOf(row: InternalRow, ordinal: Int): UnsafeRow =
     toValue(row.getStruct(ordinal, declared.valueType.length)).copy()
 
-  /** The stamp as the worker gets it. */
-  protected def sent(stamp: Long): Long = if (policy == null) 0L else policy.known(stamp)
+  /** The timestamp as the worker gets it. */
+  protected def sent(timestamp: Long): Long = if (policy == null) 0L else policy.known(timestamp)
 
   override def close(): Unit = {
     writer.close()
@@ -143,7 +140,7 @@ private abstract class PythonState(
 /** A list or map: flags tell which keys have more than is sent with the frame, since cells don't. */
 private abstract class PythonCollectionState(
     declared: DeclaredState,
-    stored: Stamped,
+    stored: Timestamped,
     cells: StructType,
     changes: StructType,
     arrow: StructType => Schema,

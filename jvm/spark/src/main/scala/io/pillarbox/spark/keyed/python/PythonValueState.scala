@@ -3,7 +3,7 @@ package io.pillarbox.spark.keyed.python
 import java.util
 
 import io.pillarbox.spark.keyed.python.PythonState._
-import io.pillarbox.state.{AddressedValue, KeyedStateBackend, StampedValue}
+import io.pillarbox.state.{AddressedValue, KeyedStateBackend, TimestampedValue}
 import org.apache.arrow.vector.types.pojo.Schema
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
@@ -12,7 +12,7 @@ import org.apache.spark.sql.types._
 /** A value, or the accumulator of a reducing or aggregating state. */
 private final class PythonValueState(
     declared: DeclaredState,
-    state: StampedValue[UnsafeRow],
+    state: TimestampedValue[UnsafeRow],
     backend: KeyedStateBackend[UnsafeRow],
     arrow: StructType => Schema,
     project: StructType => UnsafeProjection
@@ -37,7 +37,7 @@ private final class PythonValueState(
   override def addCells(keyIndex: Int, index: Int): Long = {
     val value = state.value()
     if (addressed != null) noteAddress(keyIndex)
-    write(value, if (value == null) 0L else sent(state.stamp))
+    write(value, if (value == null) 0L else sent(state.timestamp))
     if (value == null) 0L else value.getSizeInBytes.toLong
   }
 
@@ -48,9 +48,9 @@ private final class PythonValueState(
 
   override def addNothing(index: Int): Unit = write(null, 0L)
 
-  private def write(value: UnsafeRow, stamp: Long): Unit = {
+  private def write(value: UnsafeRow, timestamp: Long): Unit = {
     cell.update(0, value)
-    cell.update(1, stamp)
+    cell.update(1, timestamp)
     writeCell(if (value == null) 0L else value.getSizeInBytes.toLong)
   }
 

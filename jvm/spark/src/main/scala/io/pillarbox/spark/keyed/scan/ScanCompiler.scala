@@ -1,6 +1,6 @@
 package io.pillarbox.spark.keyed.scan
 
-import io.pillarbox.spark.keyed.{KeyedErrors, KeyedSpec, ScanColumn}
+import io.pillarbox.spark.keyed.{KeyedErrors, ScanColumn, ScanSpec}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
@@ -10,15 +10,16 @@ import org.apache.spark.sql.types.{DataType, NullType}
 /**
  * Resolves the expressions of a scan over `row`. Runs on the driver.
  *
+ * @param name the operator's name
  * @param lateMark the column that tells if a row is late, which a column of this name hides
  */
 private[pillarbox] final class ScanCompiler(
     session: SparkSession,
-    spec: KeyedSpec,
+    name: String,
+    scan: ScanSpec,
     row: Seq[Attribute],
     lateMark: Option[Attribute]
 ) {
-  private val scan = spec.scan.get
   private val expressions = new RowExpressions(session)
   private val isSame = SparkAdapter.sqlConf(session).resolver
   private val timeZone = SparkAdapter.sqlConf(session).sessionLocalTimeZone
@@ -33,7 +34,7 @@ private[pillarbox] final class ScanCompiler(
   def compile(): (ScanProgram, Seq[Attribute]) = {
     checkNames()
     val initials = scan.state.map(column => initialOf(column))
-    val types = new ScanTypes(spec.name, scan.state, initials, types => updates(attributes(types))).settle()
+    val types = new ScanTypes(name, scan.state, initials, types => updates(attributes(types))).settle()
     scan.state.zip(types).foreach { case (column, dataType) => checkType(column, dataType) }
     val state = attributes(types)
     val old = AttributeReference("old", DataTypeUtils.fromAttributes(state), nullable = false)()
@@ -88,7 +89,7 @@ private[pillarbox] final class ScanCompiler(
 
   /** @param what the part that no row's values determine */
   private def refused(place: String, text: String, what: String): IllegalArgumentException = KeyedErrors
-    .refused("SCAN_EXPRESSION", spec.name, "place" -> place, "expression" -> text, "what" -> what)
+    .refused("SCAN_EXPRESSION", name, "place" -> place, "expression" -> text, "what" -> what)
 
   private def unaliased(named: NamedExpression): Expression = named match {
     case alias: Alias => alias.child
@@ -102,10 +103,10 @@ private[pillarbox] final class ScanCompiler(
     if (SparkAdapter.asNullable(value.dataType) == to) value else Cast(value, to, Some(timeZone))
 
   private def checkNames(): Unit = {
-    val taken = scan.state.map(_.name).filter(name => row.exists(column => isSame(column.name, name)))
+    val taken = scan.state.map(_.name).filter(state => row.exists(column => isSame(column.name, state)))
     if (taken.nonEmpty)
       throw new IllegalArgumentException(
-        s"${spec.name}: the state ${taken.mkString(", ")} has the name of a column: give the state " +
+        s"$name: the state ${taken.mkString(", ")} has the name of a column: give the state " +
           "another one"
       )
   }
@@ -113,6 +114,6 @@ private[pillarbox] final class ScanCompiler(
   private def checkType(column: ScanColumn, dataType: DataType): Unit =
     if (SparkAdapter.contains(dataType)(_ == NullType))
       throw new IllegalArgumentException(
-        s"${spec.name}: the state ${column.name} has no type: write its initial value as CAST(NULL AS ...)"
+        s"$name: the state ${column.name} has no type: write its initial value as CAST(NULL AS ...)"
       )
 }

@@ -30,8 +30,8 @@ private[rocksdb] final class EntryOrder(keys: WriteBackCache) {
     size += 1
   }
 
-  /** Sorts the entries from place `from` on, whose keys agree in their first `depth` bytes. */
-  def sort(from: Int, depth: Int): Unit = sortFrom(from, size, depth)
+  /** Sorts the entries from place `from` on. */
+  def sort(from: Int): Unit = sortFrom(from, size, 0)
 
   private def sortFrom(from: Int, until: Int, depth: Int): Unit = {
     var longest = 0
@@ -87,4 +87,29 @@ private[rocksdb] final class EntryOrder(keys: WriteBackCache) {
 private object EntryOrder {
   private final val MaxDepth = 256
   private final val MaxIdle = 1 << 20
+}
+
+/** The entries of a cache that were added to `order` and have `flag`, as changes. */
+private[rocksdb] final class CachedEntries(cache: WriteBackCache, order: EntryOrder, flag: Int)
+    extends ChangeCursor {
+  private var at = -1
+
+  override def bytes: Array[Byte] = cache.bytes
+
+  override def advance(): Boolean = {
+    at += 1
+    while (at < order.size && !cache.has(order(at), flag)) at += 1
+    val found = at < order.size
+    if (found) show(order(at))
+    found
+  }
+
+  private def show(entry: Int): Unit = {
+    column = cache.column(entry)
+    keyOffset = cache.keyOffset(entry)
+    keyLength = cache.keyLength(entry)
+    valueOffset = cache.valueOffset(entry)
+    valueLength = cache.valueLength(entry)
+    isPartial = cache.isPartial(entry)
+  }
 }

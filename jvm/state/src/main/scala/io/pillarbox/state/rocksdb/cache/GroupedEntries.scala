@@ -2,6 +2,8 @@ package io.pillarbox.state.rocksdb.cache
 
 import java.util
 
+import io.pillarbox.api.{Bytes, InputView}
+
 /** Entries in the order in which they were added. */
 private[rocksdb] final class EntryList {
   private var entries = new Array[Int](16)
@@ -27,13 +29,15 @@ private[rocksdb] final class EntryList {
 }
 
 /**
- * Entries by the key group that their keys begin with, so that those of one group are found without a look at
- * the others. Bounds of keys are `from` (included) and `until` (excluded; null for none), and select the key
- * groups that have keys between them.
+ * Entries in groups, so that those near a key are found without a look at all others. Bounds of keys are
+ * `from` (included) and `until` (excluded; null for none), and select the groups that have keys between them.
  *
- * @param width the bytes (1 or 2) of a key's group; shorter keys are filled up with zeros
+ * @param byHash true for composite keys of a state, which go by the hash of their key; then `from` is
+ *   empty, or begins with a whole key, which all up to `until` have. Else by the first two bytes, in their
+ *   order; shorter keys are filled up with zeros
  */
-private[rocksdb] final class GroupedEntries(keys: WriteBackCache, width: Int) {
+private[rocksdb] final class GroupedEntries(keys: WriteBackCache, byHash: Boolean) {
+  private val view = new InputView
   private var groups = new Array[EntryList](0)
 
   def add(entry: Int): Unit = {
@@ -44,12 +48,11 @@ private[rocksdb] final class GroupedEntries(keys: WriteBackCache, width: Int) {
   }
 
   /** Adds entries to `order`, sorted. */
-  def addTo(order: EntryOrder, from: Array[Byte], until: Array[Byte]): Unit =
-    forEachGroup(from, until) { group =>
-      val start = order.size
-      group.foreach(order.add)
-      order.sort(start, depth = width)
-    }
+  def addTo(order: EntryOrder, from: Array[Byte], until: Array[Byte]): Unit = {
+    val start = order.size
+    forEach(from, until)(order.add)
+    order.sort(start)
+  }
 
   def clear(from: Array[Byte], until: Array[Byte]): Unit = forEachGroup(from, until)(_.clear())
 
@@ -57,23 +60,34 @@ private[rocksdb] final class GroupedEntries(keys: WriteBackCache, width: Int) {
     forEachGroup(from, until)(_.foreach(action))
 
   private def forEachGroup(from: Array[Byte], until: Array[Byte])(action: EntryList => Unit): Unit = {
-    val last = if (until == null) groups.length - 1 else math.min(lastBefore(until), groups.length - 1)
-    var group = groupOf(from, 0, from.length)
+    val first = if (from.length == 0) 0 else groupOf(from, 0, from.length)
+    val last = math.min(lastBefore(first, from, until), groups.length - 1)
+    var group = first
     while (group <= last) {
       if (groups(group) != null && !groups(group).isEmpty) action(groups(group))
       group += 1
     }
   }
 
-  private def groupOf(key: Array[Byte], offset: Int, length: Int): Int = {
-    val first = if (length > 0) key(offset) & 0xff else 0
-    if (width == 1) first
-    else (first << 8) | (if (length > 1) key(offset + 1) & 0xff else 0)
-  }
+  private def groupOf(key: Array[Byte], offset: Int, length: Int): Int =
+    if (byHash) {
+      val size = view.wrap(key, offset, length).readVarInt()
+      Bytes.hash(key, view.position, size) & GroupedEntries.HashMask
+    } else byteAt(key, offset, length, 0) << 8 | byteAt(key, offset, length, 1)
+
+  private def byteAt(key: Array[Byte], offset: Int, length: Int, i: Int): Int =
+    if (i < length) key(offset + i) & 0xff else 0
 
   /** The last group before `until`; a key that ends with a zero comes after the key without it. */
-  private def lastBefore(until: Array[Byte]): Int = {
-    val isStart = until.length <= width && (until.length == 0 || until.last != 0)
-    if (isStart) groupOf(until, 0, until.length) - 1 else groupOf(until, 0, until.length)
-  }
+  private def lastBefore(first: Int, from: Array[Byte], until: Array[Byte]): Int =
+    if (until == null || byHash && from.length == 0) Int.MaxValue
+    else if (byHash) first
+    else {
+      val isStart = until.length <= 2 && (until.length == 0 || until.last != 0)
+      if (isStart) groupOf(until, 0, until.length) - 1 else groupOf(until, 0, until.length)
+    }
+}
+
+private object GroupedEntries {
+  private final val HashMask = 127
 }

@@ -78,12 +78,11 @@ private[pillarbox] final class BlindEntries private (
 
 private[pillarbox] object BlindEntries {
 
-  /** Sends keys to a column family that is not in commits; `keyGroupWidth` as in [[GroupedEntries]]. */
+  /** Sends keys to a column family that is not in commits. */
   def inFamily(
       database: RocksDBStore,
       family: ColumnFamilyHandle,
       limitBytes: Int,
-      keyGroupWidth: Int,
       shared: CacheBudget
   ): BlindEntries = new BlindEntries(
     database,
@@ -92,16 +91,16 @@ private[pillarbox] object BlindEntries {
     // No change is ever spilled to it.
     "none",
     cache => {
-      val column = new StateColumn(Id, Id, null, cache, keyGroupWidth)
+      val column = new StateColumn(Id, Id, null, cache, groupsByHash = false)
       column.use(family, null)
-      column.isTold = false
+      column.isLogged = false
       column
     }
   )
 
   /** Keeps keys for a commit only; those that memory has no room for are in a file of this name. */
   def asChanges(database: RocksDBStore, limitBytes: Int, name: String, shared: CacheBudget): BlindEntries =
-    new BlindEntries(database, limitBytes, shared, name, new StateColumn(Id, -1, null, _, 2))
+    new BlindEntries(database, limitBytes, shared, name, new StateColumn(Id, -1, null, _))
 
   private final val Id = 0
 

@@ -6,7 +6,7 @@ import io.pillarbox.state.rocksdb.store.RocksDBStore
 
 /**
  * The entries of a cache that the database or the next commit lacks. Writes go to the database in the order
- * of their keys, and only before they are read there: those of a key group, of all, or of all because the
+ * of their keys, and only before they are read there: those near a key, of all, or of all because the
  * cache is full, when the changed ones go to [[ChangeSpill]]. Not thread-safe.
  *
  * @param spillName the file for changes, in the database's directory
@@ -30,7 +30,7 @@ private[rocksdb] final class DirtyEntries(
       column.unwritten.add(entry)
       cache.mark(entry, Unwritten)
     }
-    if (column.isTold && !cache.isChanged(entry)) {
+    if (column.isLogged && !cache.isChanged(entry)) {
       column.changed.add(entry)
       cache.mark(entry, Changed)
     }
@@ -55,7 +55,7 @@ private[rocksdb] final class DirtyEntries(
       column.unwritten.addTo(order, Start, null)
       val sorted = order.size
       column.changed.foreach(entry => if (!cache.isUnwritten(entry)) order.add(entry))
-      if (order.size > sorted) order.sort(start, depth = 0)
+      if (order.size > sorted) order.sort(start)
     }
     writeInOrder()
     columns.foreach(_.unwritten.clear(Start, null))
@@ -74,7 +74,7 @@ private[rocksdb] final class DirtyEntries(
     columns.foreach { column =>
       val start = order.size
       column.changed.foreach(order.add)
-      if (isOrdered) order.sort(start, depth = 0)
+      if (isOrdered) order.sort(start)
     }
     val cached = new CachedEntries(cache, order, Changed)
     val changes = if (isSpilled) new MergedChanges(spilled.cursors :+ cached) else cached

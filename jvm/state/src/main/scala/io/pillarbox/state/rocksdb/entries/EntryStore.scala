@@ -138,10 +138,10 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
   }
 
   /** Adds a put of a packed column to the next commit. */
-  def tellPut(column: StateColumn, key: OutputView, bytes: OutputView): Unit = put(column.log, key, bytes)
+  def logPut(column: StateColumn, key: OutputView, bytes: OutputView): Unit = put(column.log, key, bytes)
 
   /** Adds a removal of a packed column to the next commit. */
-  def tellRemoved(column: StateColumn, key: OutputView): Unit = {
+  def logRemoved(column: StateColumn, key: OutputView): Unit = {
     val entry = entryForWrite(column.log, key)
     cache.setAbsent(entry)
     noteWrite(column.log, entry)
@@ -151,7 +151,7 @@ private[rocksdb] final class EntryStore(store: RocksDBStore, config: RocksDBConf
   def countLive(more: Int): Unit = ownLive += more
 
   /** Replaces the first eight bytes of the value that [[get]] has just found. */
-  def restamp(column: StateColumn, key: OutputView, timestamp: Long): Unit = {
+  def setTimestamp(column: StateColumn, key: OutputView, timestamp: Long): Unit = {
     var entry = find(column, key)
     if (entry < 0) {
       val length = read(column, key)

@@ -14,14 +14,14 @@ import org.rocksdb.ColumnFamilyHandle
  * @param log for a list's chunks, the further changes of elements for a commit ([[ListChanges]]): a column
  *   without family, of which nothing reaches the database; null otherwise
  * @param cache the cache with its entries
- * @param keyGroupWidth the bytes of a key's group
+ * @param groupsByHash see [[GroupedEntries]]
  */
 private[rocksdb] final class StateColumn(
     val id: Int,
     val streamId: Int,
     val log: StateColumn,
     cache: WriteBackCache,
-    keyGroupWidth: Int = 2
+    groupsByHash: Boolean = true
 ) {
 
   /** True if its entries go to the database. */
@@ -31,10 +31,10 @@ private[rocksdb] final class StateColumn(
   val isPacked: Boolean = log != null
 
   /** Commits have the elements of lists with a number below this. */
-  var toldBelow = 0L
+  var committedBelow = 0L
 
   /** True if entries that are written now go into commits; false while a log is read. */
-  var isTold = true
+  var isLogged = true
 
   var family: ColumnFamilyHandle = _
   var familyNumber = 0
@@ -51,7 +51,7 @@ private[rocksdb] final class StateColumn(
   val changed = new EntryList
 
   /** The entries that the database lacks. */
-  val unwritten = new GroupedEntries(cache, keyGroupWidth)
+  val unwritten = new GroupedEntries(cache, groupsByHash)
 
   def use(family: ColumnFamilyHandle, name: ColumnName): Unit = {
     this.family = family

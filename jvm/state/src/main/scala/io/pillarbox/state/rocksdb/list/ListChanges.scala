@@ -39,7 +39,7 @@ private[rocksdb] final class ListChanges(writer: StateStreamWriter) {
     begin(change)
     if (parts.userKey.remaining > 0) {
       chunk.open(change.bytes, change.valueOffset, change.valueLength)
-      writeUntold(column)
+      writeUncommitted(column)
     } else {
       endChunks(column)
       headKey.writeBytes(change.bytes, change.keyOffset, change.keyLength)
@@ -52,14 +52,14 @@ private[rocksdb] final class ListChanges(writer: StateStreamWriter) {
     key.clear()
     key.writeBytes(headKey.array, 0, headKey.length)
     chunk.open(head.array, 0, head.length)
-    writeUntold(column)
+    writeUncommitted(column)
     headKey.clear()
     head.clear()
     head.shrinkTo(OutputView.IdleBytes)
   }
 
-  private def writeUntold(column: StateColumn): Unit =
-    while (chunk.next()) if (chunk.number >= column.toldBelow) {
+  private def writeUncommitted(column: StateColumn): Unit =
+    while (chunk.next()) if (chunk.number >= column.committedBelow) {
       setNumber()
       writer.record(key.array, 0, key.length, chunk.array, chunk.valueOffset, chunk.valueLength)
     }

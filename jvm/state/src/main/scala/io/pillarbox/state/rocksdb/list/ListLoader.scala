@@ -12,7 +12,7 @@ import io.pillarbox.state.rocksdb.entries.{EntryStore, StateColumn}
  */
 private[rocksdb] final class ListLoader(table: EntryStore, column: StateColumn) {
   private val lists = new PackedLists(table, column)
-  column.isTold = false
+  column.isLogged = false
   private val builder = new ListChunkBuilder
   private val key = new OutputView(128)
   private val parts = new KeyParts

@@ -22,7 +22,7 @@ private[rocksdb] object DirectoryHeader {
   final val Name = "pillarbox-header"
 
   /** The version of the entries and of this file. */
-  final val Format = 4
+  final val Format = 5
   private final val Magic = 0x50425832
   private final val PreludeBytes = 12
 

@@ -10,7 +10,7 @@ import org.rocksdb._
  * Entries that a column family takes as a file of its own: they come in the order of their keys, so none of
  * them is sorted or goes through a write buffer. One thread.
  *
- * The database stamps values with the time in seconds when they are written, at their end; so does this.
+ * The database timestamps values with the time in seconds when they are written, at their end; so does this.
  *
  * @param path the file, which must not exist yet; it is gone after [[close]]
  */

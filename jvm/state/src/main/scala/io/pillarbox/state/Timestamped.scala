@@ -3,14 +3,14 @@ package io.pillarbox.state
 import io.pillarbox.api.{State, StateDescriptor, ValueState}
 
 /**
- * State as a backend keeps it, a stamp beside each entry of a state under TTL, in milliseconds since 1970.
- * Nothing expires here: the callers judge stamps, which are the TTL layer, and an operator that applies TTL
- * outside of this process.
+ * State as a backend keeps it, a timestamp beside each entry of a state under TTL, in milliseconds since
+ * 1970. Nothing expires here: the callers judge timestamps, which are the TTL layer, and an operator that
+ * applies TTL outside of this process.
  *
- * An entry whose time is not known is stamped [[StateClock.Unknown]]. Without TTL all are, and given stamps
- * are ignored.
+ * An entry whose time is not known is stamped [[StateClock.Unknown]]. Without TTL all are, and given
+ * timestamps are ignored.
  */
-private[pillarbox] sealed trait Stamped extends State {
+private[pillarbox] sealed trait Timestamped extends State {
   def descriptor: StateDescriptor[_]
 
   /** True if [[sweep]] does anything. */
@@ -18,38 +18,38 @@ private[pillarbox] sealed trait Stamped extends State {
 
   /**
    * Looks at the next `count` entries of all keys, round and round; but not into the current key's list or
-   * map, which may be iterated over. Removes those that [[Stamped.isUpTo]]. The heap then tells them to `gone`,
-   * and gives the others the stamp `first` if they have none; RocksDB may put some off.
+   * map, which may be iterated over. Removes those that [[Timestamped.isUpTo]]. The heap then tells them to
+   * `gone`, and gives the others the timestamp `first` if they have none; RocksDB may put some off.
    */
   def sweep(count: Int, upTo: Long, first: Long, gone: ExpirySink): Unit
 }
 
-private[pillarbox] object Stamped {
+private[pillarbox] object Timestamped {
 
   /**
-   * True if an entry of this stamp lived up to `upTo` at most; one without counts as stamped `first`, if that
-   * is known.
+   * True if an entry of this timestamp lived up to `upTo` at most; one without counts as stamped `first`,
+   * if that is known.
    */
-  def isUpTo(stamp: Long, upTo: Long, first: Long): Boolean =
-    stamp <= upTo && {
-      val life = if (stamp == StateClock.Unknown) first else stamp
+  def isUpTo(timestamp: Long, upTo: Long, first: Long): Boolean =
+    timestamp <= upTo && {
+      val life = if (timestamp == StateClock.Unknown) first else timestamp
       life <= upTo && life != StateClock.Unknown
     }
 }
 
 /** The current key's value, or accumulator. */
-private[pillarbox] trait StampedValue[T] extends ValueState[T] with Stamped {
+private[pillarbox] trait TimestampedValue[T] extends ValueState[T] with Timestamped {
 
   /** Tells if there is a value. */
   def find(): Boolean
 
-  /** The stamp of the value that `find` or `value` has just found. */
-  def stamp: Long
+  /** The timestamp of the value that `find` or `value` has just found. */
+  def timestamp: Long
 
-  /** Gives the value that `find` or `value` has just found another stamp. */
-  def restamp(stamp: Long): Unit
+  /** Gives the value that `find` or `value` has just found another timestamp. */
+  def setTimestamp(timestamp: Long): Unit
 
-  def put(value: T, stamp: Long): Unit
+  def put(value: T, timestamp: Long): Unit
 
   override final def update(value: T): Unit =
     if (value == null) clear() else put(value, StateClock.Unknown)
@@ -69,38 +69,38 @@ private[pillarbox] trait AddressedValue {
 }
 
 /** The current key's list. */
-private[pillarbox] trait StampedList[T] extends IteratedList[T] with Stamped {
+private[pillarbox] trait TimestampedList[T] extends IteratedList[T] with Timestamped {
 
-  /** The stamps of the elements, in their order. */
-  def stamps: Iterator[Long]
+  /** The timestamps of the elements, in their order. */
+  def timestamps: Iterator[Long]
 
   /**
-   * Gives elements and their stamps to `take`, in order, from [[StampedList.First]] on or from the place that
-   * an earlier call has returned. Ends soon after `take` is false, so that a list is read a part at a time,
-   * also while other keys become the current one in between.
+   * Gives elements and their timestamps to `take`, in order, from [[TimestampedList.First]] on or from the
+   * place that an earlier call has returned. Ends soon after `take` is false, so that a list is read a part
+   * at a time, also while other keys become the current one in between.
    *
    * @return
-   *   the place of the next element, which is good until the list changes; [[StampedList.End]] for none
+   *   the place of the next element, which is good until the list changes; [[TimestampedList.End]] for none
    */
   def page(from: Long)(take: (T, Long) => Boolean): Long
 
-  def add(value: T, stamp: Long): Unit
+  def add(value: T, timestamp: Long): Unit
 
   /** Adds all or, if one is null, none. */
-  def addAll(values: Iterable[T], stamp: Long): Unit
+  def addAll(values: Iterable[T], timestamp: Long): Unit
 
   /**
-   * Removes the elements that [[Stamped.isUpTo]] and tells them to `gone`; gives those that stay the stamp
-   * `first` if they have none, and raises all to `raiseTo` by one write. Each of the three may be Unknown,
-   * which turns it off. Returns the elements that stay.
+   * Removes the elements that [[Timestamped.isUpTo]] and tells them to `gone`; gives those that stay the
+   * timestamp `first` if they have none, and raises all to `raiseTo` by one write. Each of the three may be
+   * Unknown, which turns it off. Returns the elements that stay.
    */
   def read(upTo: Long, raiseTo: Long, first: Long, gone: ExpirySink): Iterator[T]
 
-  final def update(values: Iterable[T], stamp: Long): Unit = {
+  final def update(values: Iterable[T], timestamp: Long): Unit = {
     val all = values.toVector
     all.foreach(requireValue)
     clear()
-    addAll(all, stamp)
+    addAll(all, timestamp)
   }
 
   override final def add(value: T): Unit = add(value, StateClock.Unknown)
@@ -113,39 +113,39 @@ private[pillarbox] trait StampedList[T] extends IteratedList[T] with Stamped {
     if (value == null) throw StateErrors.nullValue(descriptor.name, "an element")
 }
 
-private[pillarbox] object StampedList {
+private[pillarbox] object TimestampedList {
   final val First = 0L
   final val End = -1L
 }
 
 /** The current key's map. */
-private[pillarbox] trait StampedMap[UK, UV] extends IteratedMap[UK, UV] with Stamped {
+private[pillarbox] trait TimestampedMap[UK, UV] extends IteratedMap[UK, UV] with Timestamped {
 
   /** Tells if there is an entry of this key. */
   def find(key: UK): Boolean
 
-  /** The stamp of the entry that `find` or `get` has just found. */
-  def stamp: Long
+  /** The timestamp of the entry that `find` or `get` has just found. */
+  def timestamp: Long
 
-  /** Gives the entry that `find` or `get` has just found another stamp. */
-  def restamp(stamp: Long): Unit
+  /** Gives the entry that `find` or `get` has just found another timestamp. */
+  def setTimestamp(timestamp: Long): Unit
 
-  /** Gives the entry that `find` has just found, of this key, another value and stamp. */
-  def replace(key: UK, value: UV, stamp: Long): Unit
+  /** Gives the entry that `find` has just found, of this key, another value and timestamp. */
+  def replace(key: UK, value: UV, timestamp: Long): Unit
 
-  def put(key: UK, value: UV, stamp: Long): Unit
+  def put(key: UK, value: UV, timestamp: Long): Unit
 
   /** Walks over the entries; `few` if the walk mostly ends after the first ones. */
-  def cursor(few: Boolean): StampedCursor[UK, UV]
+  def cursor(few: Boolean): TimestampedCursor[UK, UV]
 
-  /** Walks over the entries behind the [[StampedCursor.place]] of an earlier walk. */
-  def cursorBehind(place: Array[Byte]): StampedCursor[UK, UV]
+  /** Walks over the entries behind the [[TimestampedCursor.place]] of an earlier walk. */
+  def cursorBehind(place: Array[Byte]): TimestampedCursor[UK, UV]
 
   override final def put(key: UK, value: UV): Unit = put(key, value, StateClock.Unknown)
 
   override final def contains(key: UK): Boolean = find(key)
 
-  override protected final def cursor(): StampedCursor[UK, UV] = cursor(few = false)
+  override protected final def cursor(): TimestampedCursor[UK, UV] = cursor(few = false)
 
   override protected final def isThere(key: UK): Boolean = find(key)
 
@@ -160,7 +160,7 @@ private[pillarbox] trait StampedMap[UK, UV] extends IteratedMap[UK, UV] with Sta
  * A walk over the entries of a map. It ends with a ConcurrentModificationException as an iterator of
  * [[io.pillarbox.api.MapState]] does.
  */
-private[pillarbox] trait StampedCursor[UK, UV] {
+private[pillarbox] trait TimestampedCursor[UK, UV] {
 
   /** Moves to the next entry; false at the end. */
   def next(): Boolean
@@ -170,12 +170,12 @@ private[pillarbox] trait StampedCursor[UK, UV] {
   /** The entry's value at this moment. */
   def value: UV
 
-  def stamp: Long
+  def timestamp: Long
 
   /** The place of this entry, which is good until the map changes. */
   def place: Array[Byte]
 
-  def restamp(stamp: Long): Unit
+  def setTimestamp(timestamp: Long): Unit
 
   /** Makes this entry the one that [[remove]] removes, wherever the walk has come to by then. */
   def take(): Unit

@@ -11,18 +11,18 @@ import io.pillarbox.metered.budget.BudgetExceededException
 import io.pillarbox.metered.usage.CallAccount
 
 /**
- * The way of a call through a row of [[Stage]]s: made once, of those stages that the options need.
+ * The pipeline of calls, a row of [[Stage]]s: made once, of those stages that the options need.
  *
  * A call goes from the first stage to the last. The end of an attempt goes the way back, from the stage that
- * the call stands at, until a stage takes it; else it comes out, as the rows of its element. Then each stage
- * that the call has passed gets back what it holds, from the last to the first. The queues decide what may
- * leave the operator, and when. Mailbox thread only.
+ * the call stands at, until a stage takes it; else it comes out, as the rows of its element. Then what the call
+ * holds is given back, the last first. The queues decide what may leave the operator, and when. Mailbox thread
+ * only.
  *
  * @param finished called when an element has its rows
  * @param handler runs in a mail when attempts completed; it is to call `settleCompleted`, then
  *   `inbox.handled`
  */
-private[async] final class CallWay[IN, OUT](
+private[async] final class CallPipeline[IN, OUT](
     val function: AsyncFunction[IN, OUT],
     val options: AsyncOptions[IN, OUT],
     val executor: MailboxExecutor,
@@ -52,31 +52,37 @@ private[async] final class CallWay[IN, OUT](
   private val budget = options.budget.orNull
   private val ticketing = options.ticketing.orNull
   private val accounted = options.accounted.orNull
-  private val keyTurn =
-    options.keyed.filter(_.callsPerKey > 0).map(new KeyTurn[IN, OUT](_, options.roomOfKeys)).orNull
-  private[async] val place = new Place(this)
-  private[async] val budgets = if (budget ne null) new Budgets(this, budget) else null
-  private val limits = if (options.isLimited) new Limits(this) else null
-  private val laneTurn =
-    options.valueGates.map(new LaneTurn[IN, OUT](this, _, limits, options.roomOfTurn)).orNull
+  private val answered =
+    if ((journal ne null) && options.roomForKeys > 0) new Answered(this, journal) else null
+  private val knownTickets = if (ticketing ne null) new KnownTickets[IN, OUT](ticketing.journal) else null
+  private val charges = if (budget ne null) new BudgetCharges(this, budget) else null
+  private val isGrouped = options.batching.isDefined || (ticketing ne null)
+  private val admission = new Admission[IN, OUT](
+    this,
+    options.keyed.filter(_.callsPerKey > 0).orNull,
+    hasSlots = true,
+    charges,
+    isLimited = options.isLimited && !isGrouped,
+    isKnown(_)
+  )
   private val attempts = new Attempts(this)
   private val stages: Array[Stage[IN, OUT]] = Array(
     when(journal ne null)(new Answered(this, journal)),
     when(options.shareCalls)(new Shared(this)),
-    when(keyTurn ne null)(keyTurn),
-    when(laneTurn ne null)(laneTurn),
-    // An answer may have come while the call waited for others of its key.
-    when((journal ne null) && options.roomForKeys > 0)(new Answered(this, journal)),
+    // Behind the calls that are shared, for what is answered while it waits for others of its key.
+    Option(answered),
     when(journal ne null)(new Kept(journal)),
-    Some(place),
     // A pause of a limit is no attempt, so it needs no retry of the user's.
     when((options.retry ne AsyncRetryStrategies.noRetry[OUT]) || options.isLimited)(new Retries(this)),
-    // Before the budget, which has charged for them, and behind it, since what is out is in flight for it.
-    when(ticketing ne null)(new KnownTickets(ticketing.journal)),
-    Option(budgets),
+    // Before the budget, which has charged for them.
+    Option(knownTickets),
+    Some(admission),
     when(ticketing ne null)(new Tickets(this, ticketing)),
     options.batching.map(new Batches(this, _)),
-    when(limits ne null)(limits),
+    // A list of elements is one call for the limits.
+    when(isGrouped && options.isLimited)(
+      new Admission(this, null, hasSlots = false, charges, isLimited = true, _ => false)
+    ),
     Some(attempts)
   ).flatten
   stages.zip(stages.drop(1)).foreach { case (stage, next) => stage.goesOnTo(next) }
@@ -87,6 +93,12 @@ private[async] final class CallWay[IN, OUT](
 
   private def when(isNeeded: Boolean)(stage: => Stage[IN, OUT]) = Option.when(isNeeded)(stage)
 
+  /** Looks up again what may have come from other calls while this one has waited for them. */
+  private def isKnown(call: Call): Boolean = {
+    if (knownTickets ne null) knownTickets.find(call)
+    (answered ne null) && answered.answers(call)
+  }
+
   /** Takes a new element. */
   def admit(call: Call): Unit = {
     if (callKey ne null) call.key = callKey(call.input)
@@ -95,11 +107,10 @@ private[async] final class CallWay[IN, OUT](
   }
 
   /** The number of elements that wait for their key or its limit; they don't count into the capacity. */
-  def waitingForKey: Int =
-    (if (keyTurn eq null) 0 else keyTurn.waiting) + (if (laneTurn eq null) 0 else laneTurn.waiting)
+  def waitingForKey: Int = admission.waitingForKey
 
   /** True if another element may be taken in. */
-  def hasRoom: Boolean = !stages.exists(_.isFull)
+  def hasRoom: Boolean = !admission.isFull
 
   /** Tells that nothing is admitted for a while: incomplete groups that can't grow go on as they are. */
   def inputPauses(): Unit = stages.forall(_.inputPauses()): Unit
@@ -207,22 +218,11 @@ private[async] final class CallWay[IN, OUT](
   /** Ends the call. */
   def leave(call: Call): Unit = {
     deadlines.cancel(call)
-    giveBack(call, null)
+    val stood = call.at
+    call.at = null
+    if (stood ne null) stood.withdraw(call)
+    call.giveBackAll()
     call.current = null
-  }
-
-  /** Gives back what the call holds of the stages behind `stage`, or of all if null; it stands there then. */
-  def giveBack(call: Call, stage: Stage[IN, OUT]): Unit = {
-    var passed = call.at
-    call.at = stage
-    if (passed ne stage) {
-      passed.withdraw(call)
-      passed = passed.before
-      while (passed ne stage) {
-        passed.left(call)
-        passed = passed.before
-      }
-    }
   }
 
   /** Cancels a call that no element waits for. An answer that has come all the same is taken, and kept. */
@@ -251,7 +251,9 @@ private[async] final class CallWay[IN, OUT](
   def close(): Unit = {
     if ((journal ne null) || (ticketing ne null))
       try keepUnsettled()
-      catch { case NonFatal(error) => CallWay.log.warn("Could not keep what has come at the end", error) }
+      catch {
+        case NonFatal(error) => CallPipeline.log.warn("Could not keep what has come at the end", error)
+      }
     stages.reverseIterator.foreach(_.close())
   }
 
@@ -267,6 +269,6 @@ private[async] final class CallWay[IN, OUT](
     finally flush()
 }
 
-private[async] object CallWay {
+private[async] object CallPipeline {
   private[async] val log = org.slf4j.LoggerFactory.getLogger(classOf[AsyncWaitOperator[_, _]])
 }
