@@ -7,7 +7,7 @@ import java.util.concurrent.ConcurrentSkipListMap
 import scala.jdk.CollectionConverters._
 import scala.util.Try
 
-import io.pillarbox.spark.async.OwnCallMetrics
+import io.pillarbox.spark.async.KeyedCallMetrics
 import io.pillarbox.spark.async.carry.CarryMetrics
 import io.pillarbox.spark.state.StateMaintenance
 import io.pillarbox.spark.{LocalSpark, PythonBridge, SpecBuilder}
@@ -39,7 +39,7 @@ trait KeyedFixture extends LocalSpark {
   def metricsOfCarryOver: Seq[String] = CarryMetrics.descriptions.map(_._2)
 
   /** The same of those that only functions with calls of their own have. */
-  def metricsOfOwnCalls: Seq[String] = OwnCallMetrics.descriptions(Nil).map(_._2)
+  def metricsOfKeyedCalls: Seq[String] = KeyedCallMetrics.descriptions(Nil).map(_._2)
 
   /** Waits for the work on state in the background that was asked for before. */
   def awaitMaintenance(): Unit = StateMaintenance.awaitDone()

@@ -185,7 +185,7 @@ private[async] final class KeyedAttempts(
   /** On the operator's thread, and on the task's when that has ended. */
   private def publish(): Unit = {
     async.countBreakers()
-    published = OwnCallMetrics.publish(task.metrics, async.metrics, published)
+    published = KeyedCallMetrics.publish(task.metrics, async.metrics, published)
   }
 
   private def takeFrame(frame: IndexedSeq[FrameRow]): Unit = {

@@ -1,6 +1,6 @@
 package io.pillarbox.spark.plan
 
-import io.pillarbox.spark.async.OwnCallMetrics
+import io.pillarbox.spark.async.KeyedCallMetrics
 import io.pillarbox.spark.keyed._
 import io.pillarbox.spark.state.BatchStateSource
 import org.apache.spark.TaskContext
@@ -48,7 +48,9 @@ private[pillarbox] final case class KeyedProcessBatchExec(
       Seq(KeyedMetrics.EventTimersFired, KeyedMetrics.ProcessingTimersFired).map { name =>
         name -> SQLMetrics.createMetric(sparkContext, KeyedMetrics.descriptions.toMap.apply(name))
       } ++ KeyedMetrics.ofPython(node.factory, sparkContext) ++
-      node.calls.fold(Map.empty[String, SQLMetric])(calls => OwnCallMetrics.create(sparkContext, calls.units))
+      node.calls.fold(Map.empty[String, SQLMetric])(calls =>
+        KeyedCallMetrics.create(sparkContext, calls.units)
+      )
 
   override protected def stringArgs: Iterator[Any] = node.summary.iterator
 

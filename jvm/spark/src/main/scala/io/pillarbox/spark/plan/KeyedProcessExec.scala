@@ -1,6 +1,6 @@
 package io.pillarbox.spark.plan
 
-import io.pillarbox.spark.async.OwnCallMetrics
+import io.pillarbox.spark.async.KeyedCallMetrics
 import io.pillarbox.spark.checkpoint._
 import io.pillarbox.spark.keyed._
 import io.pillarbox.spark.state.StateMaintenance
@@ -60,7 +60,7 @@ private[pillarbox] final case class KeyedProcessExec(
     else (keys ++ orderBy).map(SortOrder(_, Ascending)) :: Nil
 
   override protected def metricDescriptions: Seq[(String, String)] =
-    KeyedMetrics.descriptions ++ node.calls.toSeq.flatMap(calls => OwnCallMetrics.descriptions(calls.units))
+    KeyedMetrics.descriptions ++ node.calls.toSeq.flatMap(calls => KeyedCallMetrics.descriptions(calls.units))
 
   /**
    * Called between micro-batches. Event-time timers are due by the watermark to come, processing-time timers

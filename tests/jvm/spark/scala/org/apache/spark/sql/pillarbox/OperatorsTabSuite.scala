@@ -72,7 +72,7 @@ class OperatorsTabSuite extends AnyFunSuite with KeyedFixture with Eventually {
     assert(operator.kind == "KeyedProcess" && operator.runs == 3 && operator.query.nonEmpty)
     assert(operator.valuesOf("number of output rows").sum == 6)
     val known =
-      operator.metrics.toSet ++ metricsOfCarryOver ++ metricsOfOwnCalls + "time to run Python workers"
+      operator.metrics.toSet ++ metricsOfCarryOver ++ metricsOfKeyedCalls + "time to run Python workers"
     assert(metricsOf(Column.OfKeyed).filterNot(known).isEmpty)
     assert(OperatorsListener.Levels.filterNot(known ++ Seq("calls in flight", "calls waiting")).isEmpty)
     assert(operator.valuesOf("number of total state rows").sum == entries && entries > 0)

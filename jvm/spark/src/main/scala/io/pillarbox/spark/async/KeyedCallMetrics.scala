@@ -5,7 +5,7 @@ import org.apache.spark.SparkContext
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 
 /** The metrics of calls that a keyed operator's workers make, by the names that they have in progress. */
-private[pillarbox] object OwnCallMetrics {
+private[pillarbox] object KeyedCallMetrics {
 
   private val Counts: Seq[(String, String, AsyncMetrics => Long)] = Seq(
     ("numCalls", "calls", _.calls),
