@@ -25,7 +25,7 @@ _FORMAT = 2
 
 @dataclass(frozen=True)
 class Note:
-    """What a snapshot was taken with, as a checkpoint's ``OperatorNote`` says it."""
+    """What a snapshot was taken with, as a checkpoint's ``OperatorMetadata`` says it."""
 
     keys: StructType
     columns: StructType

@@ -121,54 +121,54 @@ class AttemptsSuite extends AnyFunSuite {
 
   test("each run of a query has a greater number than those before") {
     withLedgers { (operator, conf) =>
-      val runs = (1 to 12).map(i => new OperatorLedger(operator, conf, s"run $i").run)
+      val runs = (1 to 12).map(i => new OperatorRegistry(operator, conf, s"run $i").run)
       assert(runs == (1 to 12))
-      val notes = new StateFolder(new HadoopPath(operator, "_pillarbox"), conf)
-      assert(notes.listNames() == Seq("12.run"))
-      assert(notes.readNamed("12.run", "A test")(in => new String(in.readAllBytes(), UTF_8)) == "run 12")
+      val metadata = new StateFolder(new HadoopPath(operator, "_pillarbox"), conf)
+      assert(metadata.listNames() == Seq("12.run"))
+      assert(metadata.readNamed("12.run", "A test")(in => new String(in.readAllBytes(), UTF_8)) == "run 12")
     }
   }
 
   private val noted =
-    OperatorNote("row", "f", 2, 1, Map(OperatorNote.Keys -> StructType.fromDDL("a string, b string")))
+    OperatorMetadata("row", "f", 2, 1, Map(OperatorMetadata.Keys -> StructType.fromDDL("a string, b string")))
 
-  test("a note is written, found, and written anew when more than the name has changed") {
+  test("metadata is written, found, and written anew when more than the name has changed") {
     withLedgers { (operator, conf) =>
-      assert(OperatorNote.find(operator, conf).isEmpty)
+      assert(OperatorMetadata.find(operator, conf).isEmpty)
       noted.checkAndWrite(operator, conf, 0)(_ => fail("there is none"))
-      assert(OperatorNote.find(operator, conf).contains(noted))
+      assert(OperatorMetadata.find(operator, conf).contains(noted))
       val named = noted.copy(name = "g")
       assert(named.checkAndWrite(operator, conf, 3)(_ => false) == named)
-      assert(OperatorNote.find(operator, conf).contains(noted))
+      assert(OperatorMetadata.find(operator, conf).contains(noted))
       val renamed = named.copy(
-        columns = Map(OperatorNote.Keys -> StructType.fromDDL("x string not null, y string comment 'y'"))
+        columns = Map(OperatorMetadata.Keys -> StructType.fromDDL("x string not null, y string comment 'y'"))
       )
       assert(renamed.checkAndWrite(operator, conf, 3)(_ => false) == renamed)
-      assert(OperatorNote.find(operator, conf).contains(renamed))
+      assert(OperatorMetadata.find(operator, conf).contains(renamed))
     }
   }
 
-  test("a note says what was so in each version, also one behind which a query is taken back") {
+  test("metadata says what was so in each version, also one behind which a query is taken back") {
     withLedgers { (operator, conf) =>
-      val first = noted.copy(form = OperatorNote.AsyncIO, callScope = "s")
+      val first = noted.copy(form = OperatorMetadata.AsyncIO, callScope = "s")
       first.checkAndWrite(operator, conf, 0)(_ => true)
       val fewer = first.copy(partitions = 1).checkAndWrite(operator, conf, 4)(_ => true)
       val more = first.copy(partitions = 5).checkAndWrite(operator, conf, 7)(_ => true)
-      val found = OperatorNote.find(operator, conf).get
+      val found = OperatorMetadata.find(operator, conf).get
       assert(found == more && found.at(7) == more)
       assert(Seq(4L, 6L).forall(found.at(_) == fewer) && Seq(0L, 3L).forall(found.at(_) == first))
       assert(first.copy(partitions = 1).checkAndWrite(operator, conf, 5)(_ => false) == fewer)
-      assert(OperatorNote.find(operator, conf).contains(fewer))
+      assert(OperatorMetadata.find(operator, conf).contains(fewer))
     }
   }
 
-  test("a note says which columns leave; more of them are refused unless nothing is stored") {
+  test("metadata says which columns leave; more of them are refused unless nothing is stored") {
     withLedgers { (operator, conf) =>
-      val schema = Map(OperatorNote.Input -> StructType.fromDDL("a int, b int"))
+      val schema = Map(OperatorMetadata.Input -> StructType.fromDDL("a int, b int"))
       def leaving(version: Long, columns: Int*) = noted.copy(
-        form = OperatorNote.AsyncIO,
+        form = OperatorMetadata.AsyncIO,
         columns = schema,
-        leaving = Seq(OperatorNote.Leaving(version, columns))
+        leaving = Seq(OperatorMetadata.Leaving(version, columns))
       )
       def starts(version: Long, isEmpty: Boolean, columns: Int*) =
         leaving(version, columns: _*).checkAndWrite(operator, conf, version)(_ => isEmpty)
@@ -185,39 +185,42 @@ class AttemptsSuite extends AnyFunSuite {
       // Taken back.
       starts(8, false, 0)
       starts(4, false, 0, 1)
-      val found = OperatorNote.find(operator, conf).get
+      val found = OperatorMetadata.find(operator, conf).get
       assert(found.leaving == leaving(0, 0, 1).leaving && found.since == 0 && found.before.isEmpty)
     }
   }
 
-  test("a query that was killed while it wrote its note anew goes on, where rename does not replace a file") {
+  test(
+    "a query that was killed while it wrote its metadata anew goes on, where rename does not replace a file"
+  ) {
     withLedgers { (operator, local) =>
       OddFileSystem.install("held", local)
       val keeping = new HadoopPath(s"held:${operator.toUri.getPath}")
       noted.checkAndWrite(keeping, local, 0)(_ => true)
-      new OperatorLedger(keeping, local, "run").run
-      val folder = java.nio.file.Paths.get(OperatorNote.notesIn(operator).toUri.getPath)
+      new OperatorRegistry(keeping, local, "run").run
+      val folder = java.nio.file.Paths.get(OperatorMetadata.notesIn(operator).toUri.getPath)
       // The new file was written, the old one deleted, and the new one not yet renamed.
       def unfinished() = folder.resolve(s".operator.json.${java.util.UUID.randomUUID}.TID0.tmp")
       java.nio.file.Files.write(unfinished(), "{".getBytes(UTF_8))
       java.nio.file.Files.move(folder.resolve("operator.json"), unfinished())
-      assert(OperatorNote.find(keeping, local).contains(noted))
-      val renamed = noted.copy(columns = Map(OperatorNote.Keys -> StructType.fromDDL("x string, b string")))
+      assert(OperatorMetadata.find(keeping, local).contains(noted))
+      val renamed =
+        noted.copy(columns = Map(OperatorMetadata.Keys -> StructType.fromDDL("x string, b string")))
       renamed.checkAndWrite(keeping, local, 3)(_ => true)
-      assert(OperatorNote.find(keeping, local).contains(renamed))
+      assert(OperatorMetadata.find(keeping, local).contains(renamed))
       assert(folder.toFile.list.toSet.filterNot(_.endsWith(".crc")) == Set("operator.json", "1.run"))
     }
   }
 
-  test("a note of another form, other keys, or the same ones in another order is refused") {
+  test("metadata of another form, other keys, or the same ones in another order is refused") {
     withLedgers { (operator, conf) =>
       noted.checkAndWrite(operator, conf, 0)(_ => true)
-      def refused(other: OperatorNote): String = {
+      def refused(other: OperatorMetadata): String = {
         val error = intercept[IllegalStateException](other.checkAndWrite(operator, conf, 3)(_ => false))
         assert(error.getMessage.startsWith("[CHECKPOINT_MISMATCH]"))
         error.getMessage
       }
-      def keys(ddl: String) = noted.copy(columns = Map(OperatorNote.Keys -> StructType.fromDDL(ddl)))
+      def keys(ddl: String) = noted.copy(columns = Map(OperatorMetadata.Keys -> StructType.fromDDL(ddl)))
       assert(refused(noted.copy(form = "scan")).contains("with the form row, the query now has scan"))
       assert(refused(noted.copy(timeSorted = true)).contains("time_sorted false"))
       assert(refused(noted.copy(format = 2)).contains("checkpointFormatVersion 1"))
@@ -225,38 +228,39 @@ class AttemptsSuite extends AnyFunSuite {
       assert(refused(keys("a string, b int")).contains("keys of type STRING, STRING"))
       assert(refused(keys("b string, a string")).contains("by [a, b], the query now has [b, a]"))
       assert(refused(keys("b string, c string")).contains("by [a, b], the query now has [b, c]"))
-      assert(OperatorNote.find(operator, conf).contains(noted))
+      assert(OperatorMetadata.find(operator, conf).contains(noted))
     }
   }
 
-  test("a query that was killed while it wrote its first note starts anew") {
+  test("a query that was killed while it wrote its first metadata starts anew") {
     withLedgers { (operator, conf) =>
-      val folder = java.nio.file.Paths.get(OperatorNote.notesIn(operator).toUri.getPath)
+      val folder = java.nio.file.Paths.get(OperatorMetadata.notesIn(operator).toUri.getPath)
       java.nio.file.Files.createDirectories(folder)
       val unfinished = folder.resolve(s".operator.json.${java.util.UUID.randomUUID}.tmp")
       java.nio.file.Files.write(unfinished, "{".getBytes(UTF_8))
-      assert(OperatorNote.find(operator, conf).isEmpty)
+      assert(OperatorMetadata.find(operator, conf).isEmpty)
       assert(noted.checkAndWrite(operator, conf, 0)(_ => true) == noted)
-      assert(OperatorNote.find(operator, conf).contains(noted))
+      assert(OperatorMetadata.find(operator, conf).contains(noted))
     }
   }
 
-  test("a note of another version or of an unknown form is refused, and its unknown fields are not read") {
+  test("metadata of another version or of an unknown form is refused, and its unknown fields are not read") {
     withLedgers { (operator, conf) =>
-      val notes = new StateFolder(OperatorNote.notesIn(operator), conf)
-      def written(text: String): Unit = notes.writeNamed("operator.json")(_.write(text.getBytes(UTF_8))): Unit
+      val metadata = new StateFolder(OperatorMetadata.notesIn(operator), conf)
+      def written(text: String): Unit =
+        metadata.writeNamed("operator.json")(_.write(text.getBytes(UTF_8))): Unit
       def refused(): String =
-        intercept[IllegalStateException](OperatorNote.find(operator, conf)).getMessage
+        intercept[IllegalStateException](OperatorMetadata.find(operator, conf)).getMessage
       noted.checkAndWrite(operator, conf, 0)(_ => true)
-      val text = notes.readNamed("operator.json", "A test")(in => new String(in.readAllBytes(), UTF_8))
+      val text = metadata.readNamed("operator.json", "A test")(in => new String(in.readAllBytes(), UTF_8))
       written(text.replaceFirst("\\{", "{\"more\":1,"))
-      assert(OperatorNote.find(operator, conf).contains(noted))
+      assert(OperatorMetadata.find(operator, conf).contains(noted))
       written(text.replace("\"version\":3", "\"version\":2"))
       assert(refused().contains("has format 2, and this version of Pillarbox reads 3"))
       written(text.replace("\"row\"", "\"column\""))
       assert(refused().startsWith("[CHECKPOINT_FORMAT]"))
-      notes.deleteNamed("operator.json")
-      notes.writeNamed("async_io.json")(_.write(text.getBytes(UTF_8)))
+      metadata.deleteNamed("operator.json")
+      metadata.writeNamed("async_io.json")(_.write(text.getBytes(UTF_8)))
       assert(refused().contains("format before 3"))
     }
   }

@@ -8,7 +8,7 @@ import java.util.UUID
  * Of two attempts the one of the later run of the query is the newer, then the one that was started later: an
  * attempt that nobody waits for any more was started before the one that took its place.
  *
- * @param run number of the run of the query, see [[OperatorLedger]]
+ * @param run number of the run of the query, see [[OperatorRegistry]]
  * @param task Spark's number of the task attempt, which it counts up
  */
 private[pillarbox] final case class Attempt(run: Long, task: Long) {

@@ -57,7 +57,7 @@ private[pillarbox] object PartitionCommits {
   ): PartitionCommits[A] = {
     val now = layout.getOrElse(StateLayout(info.numPartitions))
     val isNew = now.beginsWith(info.storeVersion)
-    val ledger = OperatorLedger.of(info, session)
+    val ledger = OperatorRegistry.of(info, session)
     val (run, versions) =
       if (withIds) (None, versionsOf(info, withIds = true))
       else {

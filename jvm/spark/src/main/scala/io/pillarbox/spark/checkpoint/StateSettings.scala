@@ -14,7 +14,7 @@ import org.apache.spark.util.SerializableConfiguration
  * The settings of a query's state, which are the same for all its tasks.
  *
  * @param hadoopConf the configuration of the checkpoint file system
- * @param run the number of the query's run, see [[OperatorLedger]]; None where Spark names the attempts
+ * @param run the number of the query's run, see [[OperatorRegistry]]; None where Spark names the attempts
  *   (state-store checkpoint format 2)
  * @param versionsToRetain the number of versions back from which the query can be restarted
  * @param snapshotEvery the number of commits after which a snapshot is taken

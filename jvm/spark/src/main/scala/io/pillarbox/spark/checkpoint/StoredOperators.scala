@@ -19,7 +19,7 @@ private[pillarbox] final class StoredOperators(
     ids: (Long, Int) => Option[String],
     conf: Configuration
 ) {
-  private val notes =
+  private val metadata =
     StoredOperators.at(state, version, conf)
 
   /** The times of the next timers over all keyed functions, from the headers of their newest deltas. */
@@ -33,27 +33,27 @@ private[pillarbox] final class StoredOperators(
    * as Spark does itself when it restarts a query.
    */
   def parts[A](
-      wanted: OperatorNote => Boolean
-  )(read: (OperatorNote, StateFolder, StateVersion) => A): Seq[A] =
+      wanted: OperatorMetadata => Boolean
+  )(read: (OperatorMetadata, StateFolder, StateVersion) => A): Seq[A] =
     InParallel(for {
-      (operator, note) <- notes if wanted(note)
-      partition <- 0 until note.partitions
+      (operator, metadata) <- metadata if wanted(metadata)
+      partition <- 0 until metadata.partitions
       folder = new StateFolder(new Path(state, s"$operator/$partition"), conf)
-    } yield () => read(note, folder, StateVersion(version, ids(operator, partition))))
+    } yield () => read(metadata, folder, StateVersion(version, ids(operator, partition))))
 }
 
 private[pillarbox] object StoredOperators {
 
-  /** The notes of the operators by their numbers, in order. */
-  def in(state: Path, conf: Configuration): Seq[(Long, OperatorNote)] =
+  /** The metadata of the operators by their numbers, in order. */
+  def in(state: Path, conf: Configuration): Seq[(Long, OperatorMetadata)] =
     numbersIn(state, conf).flatMap { number =>
-      OperatorNote.find(new Path(state, number.toString), conf).map(number -> _)
+      OperatorMetadata.find(new Path(state, number.toString), conf).map(number -> _)
     }
 
   /** The same as they were at a version, without those that the query had no more. */
-  def at(state: Path, version: Long, conf: Configuration): Seq[(Long, OperatorNote)] =
+  def at(state: Path, version: Long, conf: Configuration): Seq[(Long, OperatorMetadata)] =
     in(state, conf)
-      .map { case (number, note) => number -> note.at(version) }
+      .map { case (number, metadata) => number -> metadata.at(version) }
       .filterNot(_._2.isGone(version))
 
   /** The numbers of the operators in a folder of state, or of the partitions in an operator's, in order. */

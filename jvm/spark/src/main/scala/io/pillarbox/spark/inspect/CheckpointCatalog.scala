@@ -20,10 +20,10 @@ private[pillarbox] final class CheckpointCatalog(session: SparkSession, checkpoi
   private val batches = new CommittedBatches(session, checkpoint)
 
   /** The keyed operators by their ids; empty if there is no checkpoint. */
-  lazy val operators: Seq[(Long, OperatorNote)] =
-    StoredOperators.in(root, conf).filterNot { case (_, note) => note.carriesCalls }
+  lazy val operators: Seq[(Long, OperatorMetadata)] =
+    StoredOperators.in(root, conf).filterNot { case (_, metadata) => metadata.carriesCalls }
 
-  def note(operator: Long): OperatorNote = operators.toMap.apply(operator)
+  def metadata(operator: Long): OperatorMetadata = operators.toMap.apply(operator)
 
   /** The readable versions of an operator's state, in order: version n is the state after n micro-batches. */
   def versions(operator: Long): Seq[Long] =
@@ -35,7 +35,7 @@ private[pillarbox] final class CheckpointCatalog(session: SparkSession, checkpoi
    */
   def version(operator: Long, partition: Int, number: Long): StateVersion = {
     val known = batches.stateIds(number - 1, operator).map(_.apply(partition))
-    StateVersion(number, known.orElse(note(operator).basesOf(number).flatMap(_.apply(partition))))
+    StateVersion(number, known.orElse(metadata(operator).basesOf(number).flatMap(_.apply(partition))))
   }
 
   /** Returns the states of a version, as its commit describes them, with those of earlier functions. */
@@ -54,7 +54,7 @@ private[pillarbox] final class CheckpointCatalog(session: SparkSession, checkpoi
 
   /** The files of the first partition that there was with a version. */
   private def firstOf(operator: Long, number: Long): PartitionFiles =
-    new PartitionFiles(folderOf(operator), 0, note(operator).at(number).layout, conf)
+    new PartitionFiles(folderOf(operator), 0, metadata(operator).at(number).layout, conf)
 
   private def reached(): Path =
     try {

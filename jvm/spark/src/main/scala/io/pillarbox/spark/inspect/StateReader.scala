@@ -27,10 +27,10 @@ private[pillarbox] final case class StateReader(session: SparkSession, address: 
   import address._
 
   private lazy val catalog = new CheckpointCatalog(session, checkpoint)
-  private lazy val note = catalog.note(operator)
-  private lazy val parts = note.at(version).layout
+  private lazy val metadata = catalog.metadata(operator)
+  private lazy val parts = metadata.at(version).layout
   private lazy val layout =
-    if (name == InitialState.Timers) new TimerLayout(note.keys) else stateLayout
+    if (name == InitialState.Timers) new TimerLayout(metadata.keys) else stateLayout
 
   /** @throws IllegalArgumentException if there is no such state */
   def schema: StructType = layout.schema
@@ -60,6 +60,6 @@ private[pillarbox] final case class StateReader(session: SparkSession, address: 
           s"There is no state '$name', only ${states.map(_.name).mkString(", ")}"
         )
       )
-    new EntryLayout(note.keys, state)
+    new EntryLayout(metadata.keys, state)
   }
 }

@@ -67,16 +67,17 @@ private[pillarbox] final case class CarryOverExec(
    * Rows in flight have the columns of the query that took them in. If they are all that this one needs, it goes
    * on with them.
    */
-  private def columnsToKeep(found: Option[OperatorNote], conf: Configuration): Seq[Int] = {
+  private def columnsToKeep(found: Option[OperatorMetadata], conf: Configuration): Seq[Int] = {
     val columns = inputColumns
     val needed = columns.indices.filter(at => leaves(at) || node.references.contains(columns(at)))
     def named(name: String) = columns.indices.filter(columns(_).name == name)
     val stored = for {
-      note <- found
-      columns <- note.columns.get(OperatorNote.Input)
+      metadata <- found
+      columns <- metadata.columns.get(OperatorMetadata.Input)
       if columns.fieldNames.toSeq != needed.map(inputColumns(_).name)
       if columns.fieldNames.forall(named(_).sizeIs == 1)
-      kept = columns.fieldNames.toSeq.flatMap(named) if needed.forall(kept.contains) && !isEmpty(note, conf)
+      kept = columns.fieldNames.toSeq.flatMap(named)
+      if needed.forall(kept.contains) && !isEmpty(metadata, conf)
     } yield kept
     stored.getOrElse(needed)
   }
@@ -107,7 +108,7 @@ private[pillarbox] final case class CarryOverExec(
     CarryRegistry
       .noteOf(info.queryRunId.toString, info.operatorId)
       .orElse(
-        OperatorNote
+        OperatorMetadata
           .find(new Path(info.checkpointLocation, info.operatorId.toString), hadoopConf)
           .map(_.at(info.storeVersion))
       )
@@ -119,35 +120,36 @@ private[pillarbox] final case class CarryOverExec(
   private def ledger: CarryRegistry = {
     val info = getStateInfo
     CarryRegistry.of(info.queryRunId.toString, info.operatorId) {
-      val notes = new StateFolder(OperatorNote.notesIn(folder), hadoopConf)
-      new CarryRegistry(notes, session, info.checkpointLocation)
+      val metadata = new StateFolder(OperatorMetadata.notesIn(folder), hadoopConf)
+      new CarryRegistry(metadata, session, info.checkpointLocation)
     }
   }
 
   override protected def checkCheckpoint(conf: Configuration): Unit = {
     val info = getStateInfo
-    val found = OperatorNote
+    val found = OperatorMetadata
       .find(folder, conf)
       .map(_.at(info.storeVersion))
       .filterNot(_.isGone(info.storeVersion))
     ledger.kept = columnsToKeep(found, conf)
-    val note = OperatorNote(
-      OperatorNote.AsyncIO,
+    val metadata = OperatorMetadata(
+      OperatorMetadata.AsyncIO,
       spec.name,
       info.numPartitions,
-      OperatorNote.formatOf(hasIds),
-      Map(OperatorNote.Input -> keptColumns, OperatorNote.Returns -> results).map { case (what, columns) =>
-        what -> OperatorNote.columnsOf(DataTypeUtils.fromAttributes(columns))
+      OperatorMetadata.formatOf(hasIds),
+      Map(OperatorMetadata.Input -> keptColumns, OperatorMetadata.Returns -> results).map {
+        case (what, columns) =>
+          what -> OperatorMetadata.columnsOf(DataTypeUtils.fromAttributes(columns))
       },
       callScope = CallIdentity.scopeOfQuery(spec, operatorId, MicroBatches.beingPlanned(session)),
       leaving = Seq(
-        OperatorNote.Leaving(info.storeVersion, ledger.kept.indices.filter(at => leaves(ledger.kept(at))))
+        OperatorMetadata.Leaving(info.storeVersion, ledger.kept.indices.filter(at => leaves(ledger.kept(at))))
       )
     )
     // Spark compares each partition's id with the one that it knows.
     val most = if (hasIds) info.stateStoreCkptIds.fold(Int.MaxValue)(_.length) else Int.MaxValue
-    ledger.note = Some(
-      note.checkAndWrite(folder, conf, info.storeVersion, most)(clearIfEmpty(_, conf))
+    ledger.metadata = Some(
+      metadata.checkAndWrite(folder, conf, info.storeVersion, most)(clearIfEmpty(_, conf))
     )
   }
 
@@ -155,7 +157,7 @@ private[pillarbox] final case class CarryOverExec(
    * Returns true if no slot holds anything in the version that the query goes on from. If so, other slots' files
    * of later versions than the first with `found` are deleted: they are of a history that was taken back.
    */
-  private def clearIfEmpty(found: OperatorNote, conf: Configuration): Boolean = {
+  private def clearIfEmpty(found: OperatorMetadata, conf: Configuration): Boolean = {
     val empty = isEmpty(found, conf)
     if (empty)
       StoredOperators.numbersIn(folder, conf).filter(_ >= found.partitions).map(slot(_, conf)).foreach {
@@ -165,7 +167,7 @@ private[pillarbox] final case class CarryOverExec(
     empty
   }
 
-  private def isEmpty(found: OperatorNote, conf: Configuration): Boolean = {
+  private def isEmpty(found: OperatorMetadata, conf: Configuration): Boolean = {
     val stored = PartitionCommits.versionsOf(getStateInfo, hasIds)
     (0 until found.partitions).forall { number =>
       !CarriedCalls.holds(found, slot(number.toLong, conf), stored(number))
@@ -175,8 +177,8 @@ private[pillarbox] final case class CarryOverExec(
   private def slot(number: Long, conf: Configuration) =
     new StateFolder(new Path(folder, number.toString), conf)
 
-  /** The note, which was checked when the run began. */
-  private def note: OperatorNote = ledger.note.get
+  /** The metadata, which was checked when the run began. */
+  private def metadata: OperatorMetadata = ledger.metadata.get
 
   override def shouldRunAnotherBatch(newInputWatermark: Long): Boolean = {
     val report = committed
@@ -230,7 +232,7 @@ private[pillarbox] final case class CarryOverExec(
     options.maxLagMs,
     eventTimes,
     eventTimeWatermarkForLateEvents.getOrElse(0L),
-    note.since,
+    metadata.since,
     drain,
     PartitionCommits.of(getStateInfo, session, conf, reports, hasIds),
     metrics
@@ -239,7 +241,7 @@ private[pillarbox] final case class CarryOverExec(
   /** The description without metrics, which the tasks add. */
   private def calls: AsyncIOTaskSpec = {
     val batch = MicroBatches.current(sparkContext)
-    AsyncIOTasks.of(node, keptColumns, session, batch, note.callScope, Map.empty)
+    AsyncIOTasks.of(node, keptColumns, session, batch, metadata.callScope, Map.empty)
   }
 
   private def columns: CarriedColumns =

@@ -78,8 +78,8 @@ private[pillarbox] final case class KeyedProcessExec(
 
   /** The partitions that were asked for, else those of the checkpoint, else as many as Spark's. */
   private def partitionsOf(info: StatefulOperatorStateInfo): Int = {
-    val ledger = OperatorLedger.of(info, session)
-    ledger.note
+    val ledger = OperatorRegistry.of(info, session)
+    ledger.metadata
       .map(_.partitions)
       .orElse(spec.partitions)
       .orElse(AskedPartitions.of(info.queryRunId).number)
@@ -87,31 +87,33 @@ private[pillarbox] final case class KeyedProcessExec(
       .getOrElse(info.numPartitions)
   }
 
-  private def storedNote(info: StatefulOperatorStateInfo): Option[OperatorNote] =
-    OperatorNote
+  private def storedNote(info: StatefulOperatorStateInfo): Option[OperatorMetadata] =
+    OperatorMetadata
       .find(new Path(info.checkpointLocation, info.operatorId.toString), SparkAdapter.hadoopConf(session))
       .map(_.at(info.storeVersion))
 
-  private def ledger: OperatorLedger = OperatorLedger.of(getStateInfo, session)
+  private def ledger: OperatorRegistry = OperatorRegistry.of(getStateInfo, session)
 
   override protected def checkCheckpoint(conf: Configuration): Unit = {
     modeOfAggregationBefore.foreach { mode =>
       throw KeyedErrors.refused("AGGREGATION_BEFORE_KEYED", spec.name, "mode" -> mode)
     }
     val (info, version) = (getStateInfo, getStateInfo.storeVersion)
-    val note = OperatorNote(
+    val metadata = OperatorMetadata(
       spec.form,
       spec.name,
       info.numPartitions,
-      OperatorNote.formatOf(hasIds),
-      Map(OperatorNote.Keys -> OperatorNote.columnsOf(DataTypeUtils.fromAttributes(keys))),
+      OperatorMetadata.formatOf(hasIds),
+      Map(OperatorMetadata.Keys -> OperatorMetadata.columnsOf(DataTypeUtils.fromAttributes(keys))),
       spec.timeSorted
     )
-    ledger.note = Some(note.checkAndWrite(folder, conf, version, basesOf = stateIn)(_ => version == 0))
+    ledger.metadata = Some(
+      metadata.checkAndWrite(folder, conf, version, basesOf = stateIn)(_ => version == 0)
+    )
   }
 
   /** Returns the ids of the files that other partitions go on from, each of which is there. */
-  private def stateIn(found: OperatorNote): Seq[Option[String]] = {
+  private def stateIn(found: OperatorMetadata): Seq[Option[String]] = {
     val info = getStateInfo
     checkMove(found)
     val versions =
@@ -126,7 +128,7 @@ private[pillarbox] final case class KeyedProcessExec(
   }
 
   /** Refuses other partitions where they can't be had. */
-  private def checkMove(found: OperatorNote): Unit = {
+  private def checkMove(found: OperatorMetadata): Unit = {
     val strict = SQLConf.STATEFUL_OPERATOR_USE_STRICT_DISTRIBUTION
     val reason =
       if (AskedPartitions.of(getStateInfo.queryRunId).besideSpark)
@@ -151,7 +153,7 @@ private[pillarbox] final case class KeyedProcessExec(
     val sqlMetrics = metrics
     if (isRealTime) RealTimeMode.checkOthers(sparkContext)(_.isInstanceOf[KeyedProcessExec])
     val info = getStateInfo
-    val layout = ledger.note.map(_.layout)
+    val layout = ledger.metadata.map(_.layout)
     val commits = PartitionCommits.of(info, session, conf, reports, hasIds, layout)
     deleteEarlier(commits)
     // As with Spark's transformWithState, a query that goes on from a checkpoint has its state already.

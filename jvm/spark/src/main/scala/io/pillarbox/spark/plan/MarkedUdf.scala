@@ -6,7 +6,7 @@ import java.nio.charset.StandardCharsets.UTF_8
 
 import io.pillarbox.spark.async.AsyncIOSpec
 import io.pillarbox.spark.base.{Build, SpecJson}
-import io.pillarbox.spark.checkpoint.OperatorNote
+import io.pillarbox.spark.checkpoint.OperatorMetadata
 import org.apache.spark.sql.catalyst.expressions.PythonUDF
 
 /**
@@ -49,7 +49,7 @@ private[plan] object MarkedUdf {
   def unapply(udf: PythonUDF): Option[AsyncIOSpec] = textOf(udf).map { json =>
     val told = SpecJson.read[Told](json)
     if (told.version != Build.version)
-      throw OperatorNote.refused(
+      throw OperatorMetadata.refused(
         "ASYNC_UDF_VERSION",
         s"async_udf(${udf.name})",
         "jar" -> Build.version,

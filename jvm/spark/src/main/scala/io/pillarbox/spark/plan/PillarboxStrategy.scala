@@ -1,7 +1,7 @@
 package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.base.PillarboxConf
-import io.pillarbox.spark.checkpoint.OperatorNote
+import io.pillarbox.spark.checkpoint.OperatorMetadata
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -22,7 +22,7 @@ private[pillarbox] object PillarboxStrategy extends SparkStrategy {
       val used = UsedColumns.after(node, SparkSession.active)
       CarryOverExec(node.alone, planLater(node.child), used) :: Nil
     case node: AsyncIO if node.spec.expression && RealTimeMode.reaches(node) =>
-      throw OperatorNote.refused("REAL_TIME_UDF", node.spec.operator)
+      throw OperatorMetadata.refused("REAL_TIME_UDF", node.spec.operator)
     case node: AsyncIO if RealTimeMode.reaches(node) =>
       RealTimeCalls.plan(node.alone, planLater(node.child)) :: Nil
     case node: AsyncIO =>

@@ -1,7 +1,7 @@
 package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.async.AsyncIOMetrics
-import io.pillarbox.spark.checkpoint.OperatorNote
+import io.pillarbox.spark.checkpoint.OperatorMetadata
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.SparkPlan
@@ -12,9 +12,9 @@ private object RealTimeCalls {
 
   /** Plans the node. On the driver, when a micro-batch of a query in real-time mode is planned. */
   def plan(node: AsyncIO, child: SparkPlan): SparkPlan = {
-    if (node.gathered.nonEmpty) throw OperatorNote.refused("REAL_TIME_BY", node.spec.operator)
+    if (node.gathered.nonEmpty) throw OperatorMetadata.refused("REAL_TIME_BY", node.spec.operator)
     if (node.spec.limits.exists(_.estimateFunction.isDefined))
-      throw OperatorNote.refused("REAL_TIME_ESTIMATE", node.spec.operator)
+      throw OperatorMetadata.refused("REAL_TIME_ESTIMATE", node.spec.operator)
     val session = SparkSession.active
     val batch = MicroBatches.beingPlanned(session)
     val scope = CallIdentity.scope(node, batch, session.sparkContext)

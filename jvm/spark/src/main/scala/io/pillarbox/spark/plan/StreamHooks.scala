@@ -33,7 +33,7 @@ private[plan] object StreamHooks extends QueryHooks {
   override def ended(run: UUID): Unit = {
     AskedPartitions.close(run)
     CarryRegistry.close(run.toString)
-    OperatorLedger.close(run.toString)
+    OperatorRegistry.close(run.toString)
   }
 
   override def check(query: StartingQuery): Unit = {
@@ -53,7 +53,7 @@ private[plan] object StreamHooks extends QueryHooks {
       stored.find(_.carriesCalls) match {
         case None if carrying.isEmpty => staysWithout(query)
         case None => add(query, carrying.head)
-        case Some(note) if carrying.size < stored.count(_.carriesCalls) => remove(query, note)
+        case Some(metadata) if carrying.size < stored.count(_.carriesCalls) => remove(query, metadata)
         case _ => ()
       }
     }
@@ -61,32 +61,32 @@ private[plan] object StreamHooks extends QueryHooks {
   /** Spark asks for a folder of state, and for the operators that it has noted in all of those folders. */
   private def add(query: StartingQuery, node: AsyncIO): Unit = {
     def refuse(reason: String) =
-      throw OperatorNote.refused("CARRY_OVER_ADDED", node.spec.operator, "reason" -> reason)
+      throw OperatorMetadata.refused("CARRY_OVER_ADDED", node.spec.operator, "reason" -> reason)
     if (hasOthers(query, carrying = 1)) refuse(HasOthers)
     // Spark's log of commits would have ids of then.
-    val earlier = OperatorNote.find(only(query), query.hadoopConf)
+    val earlier = OperatorMetadata.find(only(query), query.hadoopConf)
     if (earlier.exists(_.format > 1)) refuse("it had it before, under checkpoint format 2")
     only(query).getFileSystem(query.hadoopConf).mkdirs(only(query)): Unit
   }
 
-  private def remove(query: StartingQuery, note: OperatorNote): Unit = {
+  private def remove(query: StartingQuery, metadata: OperatorMetadata): Unit = {
     def refuse(reason: String) =
-      throw OperatorNote.refused("CARRY_OVER_REMOVED", note.operator, "reason" -> reason)
+      throw OperatorMetadata.refused("CARRY_OVER_REMOVED", metadata.operator, "reason" -> reason)
     val stored = new StoredOperators(query.state, query.nextBatch, query.ids, query.hadoopConf)
     if (CarriedCalls.areIn(stored)) refuse("calls are in flight")
     if (hasOthers(query, carrying = 0)) refuse(HasOthers)
     forget(query)
-    note.writeGone(only(query), query.hadoopConf, query.nextBatch)
+    metadata.writeGone(only(query), query.hadoopConf, query.nextBatch)
   }
 
   /** The query was taken back into the time before it got the operator again. */
   private def staysWithout(query: StartingQuery): Unit = for {
-    latest <- OperatorNote.find(only(query), query.hadoopConf)
-    note = latest.at(query.nextBatch) if latest.carriesCalls && note != latest
-    until <- note.until
+    latest <- OperatorMetadata.find(only(query), query.hadoopConf)
+    metadata = latest.at(query.nextBatch) if latest.carriesCalls && metadata != latest
+    until <- metadata.until
   } {
     forget(query)
-    note.writeGone(only(query), query.hadoopConf, until)
+    metadata.writeGone(only(query), query.hadoopConf, until)
   }
 
   /** Spark refuses to go on without an operator that it has noted. */
@@ -159,10 +159,10 @@ private[plan] object StreamHooks extends QueryHooks {
   }
 
   private def unfit(node: AsyncIO, what: String, advice: String) =
-    OperatorNote.refused("CARRY_OVER_UNSUPPORTED", node.spec.operator, "what" -> what, "advice" -> advice)
+    OperatorMetadata.refused("CARRY_OVER_UNSUPPORTED", node.spec.operator, "what" -> what, "advice" -> advice)
 
   override def isOurs(operator: Path, conf: Configuration): Boolean =
-    OperatorNote.find(operator, conf).isDefined
+    OperatorMetadata.find(operator, conf).isDefined
 
   override def due(
       state: Path,

@@ -10,10 +10,11 @@ private[pillarbox] object CarriedCalls {
   def areIn(stored: StoredOperators): Boolean = stored.parts(_.carriesCalls)(holds).exists(identity)
 
   /** True if a version of a slot holds anything. */
-  def holds(note: OperatorNote, slot: StateFolder, version: StateVersion): Boolean = {
-    val (input, answers) = (note.columns(OperatorNote.Input), note.columns(OperatorNote.Returns))
+  def holds(metadata: OperatorMetadata, slot: StateFolder, version: StateVersion): Boolean = {
+    val (input, answers) =
+      (metadata.columns(OperatorMetadata.Input), metadata.columns(OperatorMetadata.Returns))
     val format = new SlotStateFormat(input.length, answers.length, UnsafeProjection.create(answers))
     val committed = new StateHistory(slot).accepted(version)
-    !new SlotStore(slot, format, note.since).state(committed).report.isEmpty
+    !new SlotStore(slot, format, metadata.since).state(committed).report.isEmpty
   }
 }

@@ -5,7 +5,7 @@ import java.util.concurrent.ConcurrentHashMap
 
 import scala.jdk.CollectionConverters._
 
-import io.pillarbox.spark.checkpoint.{OperatorNote, StateFolder}
+import io.pillarbox.spark.checkpoint.{OperatorMetadata, StateFolder}
 import io.pillarbox.spark.state.StateMaintenance
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.pillarbox.{BatchOffsets, DriverMessages}
@@ -31,8 +31,8 @@ private[pillarbox] final class CarryRegistry(folder: StateFolder, session: Spark
   private var hasWritten = false
   private var begun = -1L
 
-  /** The checkpoint's note of the operator, once it was compared with the present operator. */
-  var note: Option[OperatorNote] = None
+  /** The checkpoint's metadata of the operator, once it was compared with the present operator. */
+  var metadata: Option[OperatorMetadata] = None
 
   /** The places of the columns that rows are kept with, once it was compared. */
   var kept: Seq[Int] = Nil
@@ -149,8 +149,8 @@ private[pillarbox] object CarryRegistry extends DriverMessages.Listener {
   def keyOf(runId: String, operator: Long): String = s"$runId/$operator"
 
   /** The knowledge of an operator in a run, once it was compared. */
-  def noteOf(runId: String, operator: Long): Option[OperatorNote] =
-    Option(ledgers.get(keyOf(runId, operator))).flatMap(_.note)
+  def noteOf(runId: String, operator: Long): Option[OperatorMetadata] =
+    Option(ledgers.get(keyOf(runId, operator))).flatMap(_.metadata)
 
   /** The number of runs, for tests. */
   private[carry] def size: Int = ledgers.size

@@ -13,7 +13,7 @@ import org.apache.spark.sql.pillarbox.SparkAdapter
 import org.apache.spark.util.SerializableConfiguration
 
 /**
- * What the driver knows of one operator in one run of a query: its note, and under checkpoint format 1 the
+ * What the driver knows of one operator in one run of a query: its metadata, and under checkpoint format 1 the
  * accepted attempt of each partition, whose file counts. On the driver, by the thread of the query.
  *
  * Within a run it is the attempt whose task Spark has taken. A run that begins finds out from the files, see
@@ -21,12 +21,12 @@ import org.apache.spark.util.SerializableConfiguration
  *
  * @param operator its folder of state
  */
-private[pillarbox] final class OperatorLedger(operator: Path, conf: Configuration, runId: String) {
+private[pillarbox] final class OperatorRegistry(operator: Path, conf: Configuration, runId: String) {
   private var version = -1L
   private var taken: PartitionReports[_] = _
 
-  /** The checkpoint's note of a keyed operator, once it was compared with the present operator. */
-  var note: Option[OperatorNote] = None
+  /** The checkpoint's metadata of a keyed operator, once it was compared with the present operator. */
+  var metadata: Option[OperatorMetadata] = None
 
   /** True once the files of the partitions that there were before are gone. */
   @volatile var isTidy = false
@@ -41,11 +41,11 @@ private[pillarbox] final class OperatorLedger(operator: Path, conf: Configuratio
 
   /** The number of the run, greater than that of each run before. It is stored. */
   lazy val run: Long = {
-    val notes = new StateFolder(OperatorNote.notesIn(operator), conf)
-    val before = notes.listNames().flatMap(OperatorLedger.numberOf)
+    val metadata = new StateFolder(OperatorMetadata.notesIn(operator), conf)
+    val before = metadata.listNames().flatMap(OperatorRegistry.numberOf)
     val next = before.maxOption.getOrElse(0L) + 1
-    notes.writeNamed(OperatorLedger.nameOf(next))(_.write(runId.getBytes(UTF_8))): Unit
-    before.foreach(number => notes.deleteNamed(OperatorLedger.nameOf(number)))
+    metadata.writeNamed(OperatorRegistry.nameOf(next))(_.write(runId.getBytes(UTF_8))): Unit
+    before.foreach(number => metadata.deleteNamed(OperatorRegistry.nameOf(number)))
     next
   }
 
@@ -72,14 +72,14 @@ private[pillarbox] final class OperatorLedger(operator: Path, conf: Configuratio
   }
 }
 
-private[pillarbox] object OperatorLedger {
+private[pillarbox] object OperatorRegistry {
   private val Name = """(\d+)\.run""".r
-  private val ledgers = new ConcurrentHashMap[String, OperatorLedger]
+  private val ledgers = new ConcurrentHashMap[String, OperatorRegistry]
 
-  def of(runId: String, operator: Path, conf: => Configuration): OperatorLedger =
-    ledgers.computeIfAbsent(s"$runId/$operator", _ => new OperatorLedger(operator, conf, runId))
+  def of(runId: String, operator: Path, conf: => Configuration): OperatorRegistry =
+    ledgers.computeIfAbsent(s"$runId/$operator", _ => new OperatorRegistry(operator, conf, runId))
 
-  def of(info: StatefulOperatorStateInfo, session: SparkSession): OperatorLedger = of(
+  def of(info: StatefulOperatorStateInfo, session: SparkSession): OperatorRegistry = of(
     info.queryRunId.toString,
     new Path(info.checkpointLocation, info.operatorId.toString),
     SparkAdapter.hadoopConf(session)

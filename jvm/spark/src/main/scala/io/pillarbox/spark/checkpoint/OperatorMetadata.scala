@@ -18,14 +18,14 @@ import org.apache.spark.sql.types.{DataType, Metadata, StructType}
  * touches any data. The types of states are stored with the state itself.
  *
  * The name may always change. Slots and columns may change while nothing is stored, and a column may become
- * nullable. Partitions of a keyed function may change with any version: the note then says where its state is.
- * The rest never changes. The note is written anew when more than the name has changed.
+ * nullable. Partitions of a keyed function may change with any version: the metadata then says where its state is.
+ * The rest never changes. The metadata is written anew when more than the name has changed.
  *
  * @param form
  *   the form of a keyed function, since state of SQL expressions is not state of a function; or that of async
  *   I/O with carry-over
  * @param name
- *   the name of the operator when the note was written
+ *   the name of the operator when the metadata was written
  * @param partitions
  *   the number of partitions of the state, or of slots
  * @param format
@@ -37,7 +37,7 @@ import org.apache.spark.sql.types.{DataType, Metadata, StructType}
  * @param since
  *   the version with which `partitions` and `columns` began: a partition without a file of it was empty
  * @param before
- *   the note until then, for a query that is taken back behind the change
+ *   the metadata until then, for a query that is taken back behind the change
  * @param bases
  *   the ids in the names of the files of version `since`, by partition of `before`, if state of that version is
  *   stored, in other partitions than these
@@ -46,7 +46,7 @@ import org.apache.spark.sql.types.{DataType, Metadata, StructType}
  * @param leaving
  *   which of the input columns of carried calls leave with their values, in order of the versions
  */
-private[pillarbox] final case class OperatorNote(
+private[pillarbox] final case class OperatorMetadata(
     form: String,
     name: String,
     partitions: Int,
@@ -55,12 +55,12 @@ private[pillarbox] final case class OperatorNote(
     timeSorted: Boolean = false,
     callScope: String = "",
     since: Long = 0,
-    before: Option[OperatorNote] = None,
+    before: Option[OperatorMetadata] = None,
     bases: Option[Seq[Option[String]]] = None,
     until: Option[Long] = None,
-    leaving: Seq[OperatorNote.Leaving] = Nil
+    leaving: Seq[OperatorMetadata.Leaving] = Nil
 ) {
-  import OperatorNote._
+  import OperatorMetadata._
 
   /** True for async I/O, false for a keyed function. */
   def carriesCalls: Boolean = form == AsyncIO
@@ -70,16 +70,16 @@ private[pillarbox] final case class OperatorNote(
 
   def keys: StructType = columns(Keys)
 
-  /** The note of an earlier version. */
-  def at(version: Long): OperatorNote =
+  /** The metadata of an earlier version. */
+  def at(version: Long): OperatorMetadata =
     before.filter(_ => version < since || (version == since && bases.isDefined)).fold(this)(_.at(version))
 
-  /** True if a micro-batch ran without the operator before a version. For the note of that version. */
+  /** True if a micro-batch ran without the operator before a version. For the metadata of that version. */
   def isGone(version: Long): Boolean = until.exists(_ < version)
 
   /**
    * Notes that the query goes on from a version without the operator, which has nothing stored in it. For the
-   * note of that version.
+   * metadata of that version.
    */
   def writeGone(folder: Path, conf: Configuration, version: Long): Unit =
     write(copy(until = Some(version)), filesIn(folder, conf))
@@ -91,51 +91,51 @@ private[pillarbox] final case class OperatorNote(
   /** The partitions of a keyed function's state. */
   def layout: StateLayout = StateLayout(
     partitions,
-    for (ids <- bases; note <- before) yield StateLayout.Earlier(since, note.layout, ids.toIndexedSeq)
+    for (ids <- bases; metadata <- before) yield StateLayout.Earlier(since, metadata.layout, ids.toIndexedSeq)
   )
 
   /**
-   * Compares the note with the stored one, and writes it if it is new.
+   * Compares the metadata with the stored one, and writes it if it is new.
    *
    * @param version
    *   the version that the operator is about to go on from
    * @param most
    *   the most partitions that there may be
    * @param basesOf
-   *   returns the ids in the names of the files of that version, by the partitions of a note; null if stored
+   *   returns the ids in the names of the files of that version, by the partitions of metadata; null if stored
    *   state can't move to other partitions
    * @param isEmpty
-   *   true if nothing is stored in that version of an operator with the given note
+   *   true if nothing is stored in that version of an operator with the given metadata
    * @return
-   *   the stored note
+   *   the stored metadata
    * @throws IllegalStateException
-   *   if another operator's note is stored
+   *   if another operator's metadata is stored
    */
   def checkAndWrite(
       folder: Path,
       conf: Configuration,
       version: Long,
       most: Int = Int.MaxValue,
-      basesOf: OperatorNote => Seq[Option[String]] = null
-  )(isEmpty: OperatorNote => Boolean): OperatorNote = {
+      basesOf: OperatorMetadata => Seq[Option[String]] = null
+  )(isEmpty: OperatorMetadata => Boolean): OperatorMetadata = {
     val found = find(folder, conf)
     found
       .flatMap(changedForGood(_, most).headOption)
       .foreach(change => throw mismatch("CHECKPOINT_MISMATCH", folder, change))
     // A query may get calls that are carried over with any version.
     def first = if (carriesCalls) copy(since = version) else this
-    val now = found.fold(first)(note => goOn(folder, note, version, basesOf)(isEmpty))
-    // The note is away for a moment if rename does not replace a file.
+    val now = found.fold(first)(metadata => goOn(folder, metadata, version, basesOf)(isEmpty))
+    // The metadata is away for a moment if rename does not replace a file.
     if (!found.exists(_.copy(name = name) == now)) write(now, filesIn(folder, conf))
     now
   }
 
   private def goOn(
       folder: Path,
-      latest: OperatorNote,
+      latest: OperatorMetadata,
       version: Long,
-      basesOf: OperatorNote => Seq[Option[String]]
-  )(isEmpty: OperatorNote => Boolean): OperatorNote = {
+      basesOf: OperatorMetadata => Seq[Option[String]]
+  )(isEmpty: OperatorMetadata => Boolean): OperatorMetadata = {
     val found = latest.at(version)
     // A run that began the same change, and died, has said which files it reads. They stay the ones.
     val begun = latest.bases.filter(_ => latest.since == version)
@@ -165,7 +165,7 @@ private[pillarbox] final case class OperatorNote(
   }
 
   /** Rows whose calls are done are stored without the columns that did not leave then. */
-  private def moreThatLeave(found: OperatorNote, version: Long): Seq[Change] = for {
+  private def moreThatLeave(found: OperatorMetadata, version: Long): Seq[Change] = for {
     before <- found.leaving.filter(_.from < version).lastOption.toSeq
     now <- leaving.lastOption.toSeq
     if !now.columns.forall(before.columns.contains)
@@ -175,27 +175,28 @@ private[pillarbox] final case class OperatorNote(
     some.columns.map(columns(Input).names(_)).mkString("[", ", ", "]")
 
   /** Runs that began at this version or later have left nothing that counts. */
-  private def leavingAfter(found: OperatorNote, version: Long): Seq[Leaving] = {
+  private def leavingAfter(found: OperatorMetadata, version: Long): Seq[Leaving] = {
     val earlier = found.leaving.filter(_.from < version)
     if (leaving.map(_.columns) == earlier.lastOption.map(_.columns).toSeq) earlier else earlier ++ leaving
   }
 
-  private def changedForGood(found: OperatorNote, most: Int): Seq[Change] =
+  private def changedForGood(found: OperatorMetadata, most: Int): Seq[Change] =
     Change.of("the form", found.form, form)(_ == _) ++
       Change.of("time_sorted", found.timeSorted, timeSorted)(_ == _) ++
       Change.of(FormatVersion, found.format, format)(_ == _) ++
       Change.of("slots", most, partitions)(_ >= _)
 
-  private def changedPartitions(found: OperatorNote): Seq[Change] = {
+  private def changedPartitions(found: OperatorMetadata): Seq[Change] = {
     val parts = if (carriesCalls) "slots" else "the number of partitions"
     Change.of(parts, found.partitions, partitions)(_ == _)
   }
 
-  private def changedColumns(found: OperatorNote): Seq[Change] = columns.toSeq.flatMap { case (what, now) =>
-    val there = found.columns.getOrElse(what, new StructType)
-    if (what == Keys) changedKeys(there, now)
-    else if (LosslessTypes.isWider(there, now)) None
-    else Some(Change(what, there.toDDL, now.toDDL))
+  private def changedColumns(found: OperatorMetadata): Seq[Change] = columns.toSeq.flatMap {
+    case (what, now) =>
+      val there = found.columns.getOrElse(what, new StructType)
+      if (what == Keys) changedKeys(there, now)
+      else if (LosslessTypes.isWider(there, now)) None
+      else Some(Change(what, there.toDDL, now.toDDL))
   }
 
   /** Keys may get other names, but none that another one of them has had. Nulls of fields don't count. */
@@ -231,7 +232,7 @@ private[pillarbox] final case class OperatorNote(
       .put("since", since)
     val schemas = node.putObject("columns")
     columns.foreach { case (what, schema) => schemas.set[JsonNode](what, mapper.readTree(schema.json)) }
-    before.foreach(note => node.set[JsonNode]("before", note.json))
+    before.foreach(metadata => node.set[JsonNode]("before", metadata.json))
     until.foreach(node.put("until", _))
     leaving.foreach { some =>
       val array = node.withArray("leaving").addObject().put("from", some.from).putArray("columns")
@@ -245,7 +246,7 @@ private[pillarbox] final case class OperatorNote(
   }
 }
 
-private[pillarbox] object OperatorNote {
+private[pillarbox] object OperatorMetadata {
 
   /** The form of async I/O whose calls are carried over. */
   final val AsyncIO = "async_io"
@@ -259,7 +260,7 @@ private[pillarbox] object OperatorNote {
   private[checkpoint] final val Folder = "_pillarbox"
   private final val File = "operator.json"
 
-  /** The version of the note and of the stored formats it stands for. Lower ones were never released. */
+  /** The version of the metadata and of the stored formats it stands for. Lower ones were never released. */
   private final val Version = 3
 
   /** Spark's setting of the format. */
@@ -282,13 +283,13 @@ private[pillarbox] object OperatorNote {
     StructType(schema.map(_.copy(metadata = Metadata.empty)))
 
   /**
-   * Returns the note in an operator's folder of state; None if the folder is not of this library. A note that
+   * Returns the metadata in an operator's folder of state; None if the folder is not of this library. A metadata that
    * has not got its name counts where there is no other.
    *
    * @throws IllegalStateException
    *   (CHECKPOINT_FORMAT) if it is of another version
    */
-  def find(folder: Path, conf: Configuration): Option[OperatorNote] = {
+  def find(folder: Path, conf: Configuration): Option[OperatorMetadata] = {
     val files = filesIn(folder, conf)
     if (files.exists(File)) Some(parse(read(files, File), folder))
     else {
@@ -300,8 +301,8 @@ private[pillarbox] object OperatorNote {
     }
   }
 
-  private def write(note: OperatorNote, files: StateFiles): Unit = {
-    files.write(File)(_.write(note.json.toString.getBytes(UTF_8)))
+  private def write(metadata: OperatorMetadata, files: StateFiles): Unit = {
+    files.write(File)(_.write(metadata.json.toString.getBytes(UTF_8)))
     unfinished(files).foreach(files.delete)
   }
 
@@ -316,15 +317,15 @@ private[pillarbox] object OperatorNote {
 
   private def filesIn(folder: Path, conf: Configuration): StateFiles = StateFiles.in(notesIn(folder), conf)
 
-  /** The folder of notes beside an operator's partitions. */
+  /** The folder of metadata beside an operator's partitions. */
   def notesIn(folder: Path): Path = new Path(folder, Folder)
 
-  private def parse(node: JsonNode, folder: Path): OperatorNote = {
+  private def parse(node: JsonNode, folder: Path): OperatorMetadata = {
     val (version, form, name) =
       (node.path("version").asInt, node.path("form").asText, node.path("name").asText)
     if (version != Version) throw unreadable(folder, name, version.toString)
     if (!Forms(form)) throw unreadable(folder, name, s"$version with the form '$form'")
-    OperatorNote(
+    OperatorMetadata(
       form,
       name,
       node.path("partitions").asInt,
