@@ -99,7 +99,7 @@ private object AdmissionModelSuite {
     var answers: () => Boolean = () => random.nextInt(4) > 0
     private val ledger = new BudgetLedger(terms)
     private val parts = Seq("one", "other").map(process => new BudgetPart(terms, clock, send(process)(_, _)))
-    private val slots = mutable.Buffer.empty[ConcurrencyGate]
+    private val slots = mutable.Buffer.empty[LocalLimit]
 
     private def send(process: String)(report: BudgetReport, answer: BudgetGrant => Unit): Unit =
       clock.in(random.nextInt(5).toLong) {
@@ -107,12 +107,12 @@ private object AdmissionModelSuite {
         clock.in(random.nextInt(5).toLong)(grant.foreach(answer))
       }
 
-    def atOnce(most: Int): ConcurrencyGate = {
-      slots += new ConcurrencyGate(most, clock)
+    def atOnce(most: Int): LocalLimit = {
+      slots += TestLimit.ofCalls(most, clock)
       slots.last
     }
 
-    def rate(perSecond: Double) = new RateGate(perSecond, TimeUnit.SECONDS.toNanos(1), 1, clock)
+    def rate(perSecond: Double) = TestLimit.ofRate(perSecond, TimeUnit.SECONDS.toNanos(1), 1, clock)
 
     /** The limits of each first letter, and those of all. */
     def gates(own: String => Seq[CallGate], common: CallGate*): ValueGates[String] = new ValueGates[String] {

@@ -5,8 +5,7 @@ import scala.collection.mutable
 import io.pillarbox.async.AsyncHarness._
 import io.pillarbox.metered.budget._
 import io.pillarbox.metered.journal.CallKey
-import io.pillarbox.metered.limit.ConcurrencyGate
-import io.pillarbox.metered.limit.SimulatedClock
+import io.pillarbox.metered.limit._
 import io.pillarbox.metered.usage.UsageUnits
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -85,7 +84,7 @@ class BudgetedCallsSuite extends AnyFunSuite {
 
   test("a call that is given up before it begins costs nothing, one that was cut off does") {
     val bank = calls(10)
-    val gate = new ConcurrencyGate(1)
+    val gate = TestLimit.ofCalls(1)
     val h = operator(bank, _.copy(gate = gate, totalTimeoutMs = 50))
     h.process("a", "b")
     bank.answer(h)

@@ -56,7 +56,7 @@ class CallPermitsSuite extends AnyFunSuite {
   }
 
   test("attempts begin in the order in which they were asked for, as permits come back") {
-    val gate = new ConcurrencyGate(2)
+    val gate = TestLimit.ofCalls(2)
     val desk = new Desk(gate)
     desk.ask(1, 2, 3, 4)
     assert(desk.beginning == Seq(1, 2))
@@ -71,7 +71,7 @@ class CallPermitsSuite extends AnyFunSuite {
   }
 
   test("two that share a limit have equal parts of it, however many attempts wait in each") {
-    val gate = new ConcurrencyGate(1)
+    val gate = TestLimit.ofCalls(1)
     val desks = Map("many" -> new Desk(gate), "few" -> new Desk(gate))
     desks("many").ask(1L to 20L: _*)
     desks("few").ask(1, 2, 3)
@@ -86,7 +86,7 @@ class CallPermitsSuite extends AnyFunSuite {
   test(
     "an attempt that is given up holds nothing, whether it waits, has begun, or its permit is on its way"
   ) {
-    val gate = new ConcurrencyGate(1)
+    val gate = TestLimit.ofCalls(1)
     val desk = new Desk(gate)
     desk.ask(1, 2, 3, 4)
     assert(desk.beginning == Seq(1))
@@ -107,7 +107,7 @@ class CallPermitsSuite extends AnyFunSuite {
   }
 
   test("closing gives all back, also a permit that comes afterwards") {
-    val gate = new ConcurrencyGate(2)
+    val gate = TestLimit.ofCalls(2)
     val (desk, other) = (new Desk(gate), new Desk(gate))
     other.ask(1)
     desk.ask(1, 2, 3)
@@ -120,7 +120,7 @@ class CallPermitsSuite extends AnyFunSuite {
 
   test("charges are settled by what was reported, and kept where nothing was") {
     val clock = new SimulatedClock
-    val gate = CallGate.ofUnits(Seq(new RateGate(100, TimeUnit.MINUTES.toNanos(1), 1, clock) -> 0))
+    val gate = CallGate.ofUnits(Seq(TestLimit.ofRate(100, TimeUnit.MINUTES.toNanos(1), 1, clock) -> 0))
     val desk = new Desk(gate, units = Seq("tokens"))
     def ask(id: Long, charge: Double) = desk.permits.ask(id, Array(charge))
     ask(1, 40)
@@ -138,7 +138,7 @@ class CallPermitsSuite extends AnyFunSuite {
 
   test("behind one that is given up the next one waits for its own charges only") {
     val clock = new SimulatedClock
-    val gate = CallGate.ofUnits(Seq(new RateGate(100, TimeUnit.MINUTES.toNanos(1), 1, clock) -> 0))
+    val gate = CallGate.ofUnits(Seq(TestLimit.ofRate(100, TimeUnit.MINUTES.toNanos(1), 1, clock) -> 0))
     val desk = new Desk(gate, units = Seq("tokens"))
     Seq(1L -> 40.0, 2L -> 90.0, 3L -> 10.0).foreach { case (id, charge) =>
       desk.permits.ask(id, Array(charge))
@@ -154,7 +154,6 @@ class CallPermitsSuite extends AnyFunSuite {
     val heard = mutable.Buffer.empty[String]
     val gate = new CallGate {
       override def tryAcquire(waiter: Runnable): Boolean = true
-      override private[pillarbox] def tryNow(waiter: Runnable): Boolean = true
       override def cancel(waiter: Runnable): Boolean = false
       override def release(): Unit = ()
       override def observe(startNanos: Long, error: Throwable): Unit =
@@ -207,9 +206,9 @@ class CallPermitsSuite extends AnyFunSuite {
     for (ms <- Seq(Long.MaxValue, 9999999999999999L, Long.MaxValue / 1000000 + 1)) {
       val clock = new SimulatedClock
       val gates = Seq(
-        new ConcurrencyGate(5, clock),
-        new LeasedGate(
-          LeaseTerms(5),
+        TestLimit.ofCalls(5, clock),
+        new LentLimit(
+          LimitTerms(5),
           Overload.Default,
           clock,
           (_, answer) => answer(LeaseGrant(5, 0L, 1L << 40))
@@ -218,6 +217,7 @@ class CallPermitsSuite extends AnyFunSuite {
       gates.foreach { gate =>
         val desk = new Desk(gate)
         desk.ask(1)
+        clock.run(clock.nowMs + 1)
         assert(desk.beginning == Seq(1))
         desk.permits.ended(1, NotReported, new ComeBackAll(ms))
         desk.ask(2)
@@ -235,7 +235,7 @@ class CallPermitsSuite extends AnyFunSuite {
 
   test("a budget is asked before a limit, and what it refuses does not begin") {
     val bank = new Bank(BudgetTerms(Seq("calls" -> 3.0)))
-    val gate = new ConcurrencyGate(1)
+    val gate = TestLimit.ofCalls(1)
     val desk = new Desk(gate, Some(bank.part))
     desk.ask(1, 2, 3)
     bank.tick(desk)

@@ -7,8 +7,7 @@ import io.pillarbox.api.NotRetryable
 import io.pillarbox.async.AsyncHarness._
 import io.pillarbox.metered.budget.{BudgetLedger, BudgetPart, BudgetTerms}
 import io.pillarbox.metered.journal.{CallKey, CallTicket, TicketJournal}
-import io.pillarbox.metered.limit.SimulatedClock
-import io.pillarbox.metered.limit.{CallGate, ConcurrencyGate}
+import io.pillarbox.metered.limit._
 import io.pillarbox.metered.usage.UsageUnits
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -97,7 +96,7 @@ class TicketsSuite extends AnyFunSuite {
   }
 
   test("ten thousand tickets hold no permit, and are polled by four calls at a time") {
-    val gate = new ConcurrencyGate(4)
+    val gate = TestLimit.ofCalls(4)
     val h = harness(new Tickets)(_.copy(gate = gate, lookAhead = 0))
     val all = (0 until 10000).map(n => s"row$n")
     var atATime, most = 0
@@ -347,7 +346,7 @@ class TicketsSuite extends AnyFunSuite {
 
   test("limits charge what is submitted, and polls as calls alone") {
     val charged = mutable.Buffer.empty[Seq[String]]
-    val gate = CallGate.all(new ConcurrencyGate(1), new ConcurrencyGate(2))
+    val gate = CallGate.all(TestLimit.ofCalls(1), TestLimit.ofCalls(2))
     val h = harness(new Tickets)(options =>
       inPairs(options).copy(
         gate = gate,

@@ -18,17 +18,17 @@ object LeaseSimulation {
   private final val EndMs = 4 * 60000L
 
   /** @param amounts what a call uses; it is charged with up to twice as much */
-  private final case class Case(name: String, terms: LeaseTerms, isOfUse: Boolean, amounts: Random => Double)
+  private final case class Case(name: String, terms: LimitTerms, isOfUse: Boolean, amounts: Random => Double)
 
   private val cases = Seq(
-    Case("600 calls a minute", LeaseTerms(0, most = 600, intervalNanos = Minute), isOfUse = false, _ => 1),
+    Case("600 calls a minute", LimitTerms(0, most = 600, intervalNanos = Minute), isOfUse = false, _ => 1),
     Case(
       "1 M tokens a minute",
-      LeaseTerms(0, most = 1e6, intervalNanos = Minute),
+      LimitTerms(0, most = 1e6, intervalNanos = Minute),
       isOfUse = true,
       100.0 + _.nextInt(900)
     ),
-    Case("50 calls a second", LeaseTerms(0, most = 50, intervalNanos = Minute / 60), isOfUse = false, _ => 1)
+    Case("50 calls a second", LimitTerms(0, most = 50, intervalNanos = Minute / 60), isOfUse = false, _ => 1)
   )
 
   def main(@unused arguments: Array[String]): Unit =
@@ -65,8 +65,8 @@ object LeaseSimulation {
       (oracle.total - warmUp) / (one.terms.most * (EndMs - WarmUpMs) * 1e6 / one.terms.intervalNanos)
 
     private def start(number: Int): Unit = {
-      val lent = new LeasedGate(one.terms, Overload.Default, clock, report(number.toString))
-      val gate = CallGate.ofUnits(Seq(lent -> (if (one.isOfUse) 0 else CallGate.Calls)))
+      val lent = new LentLimit(one.terms, Overload.Default, clock, report(number.toString))
+      val gate = Limiter.ofUnits(Seq(lent -> (if (one.isOfUse) 0 else Limiter.Calls)))
       (1 to math.max(20, 400 / processes)).foreach(_ => next(gate))
     }
 
@@ -79,7 +79,7 @@ object LeaseSimulation {
         if (grant != null) clock.in(1L + random.nextInt(3))(answer(grant))
       }
 
-    private def next(gate: CallGate): Unit = {
+    private def next(gate: Limiter): Unit = {
       val used = one.amounts(random)
       val charged = if (one.isOfUse) used * (1 + random.nextDouble()) else 1.0
       val waiter: CallWaiter = new CallWaiter {
@@ -90,7 +90,7 @@ object LeaseSimulation {
       if (gate.tryAcquire(waiter)) waiter.run()
     }
 
-    private def call(gate: CallGate, taken: Permit, charged: Double, used: Double): Unit = {
+    private def call(gate: Limiter, taken: Permit, charged: Double, used: Double): Unit = {
       val permit = if (taken == null) gate else taken
       val start = clock.nanoTime
       clock.in(500L + random.nextInt(1500)) {

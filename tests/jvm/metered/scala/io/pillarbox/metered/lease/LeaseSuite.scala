@@ -6,8 +6,7 @@ import scala.collection.mutable
 import scala.util.Random
 
 import io.pillarbox.api.AsyncTimeoutException
-import io.pillarbox.metered.limit.Overload
-import io.pillarbox.metered.limit.SimulatedClock
+import io.pillarbox.metered.limit._
 import org.scalatest.funsuite.AnyFunSuite
 
 /** One limit over many processes, whose messages are lost, late and out of order, and which die. */
@@ -15,7 +14,7 @@ class LeaseSuite extends AnyFunSuite {
   private val Second = TimeUnit.SECONDS.toNanos(1)
 
   /** @param lost of 100 messages, so many, each way */
-  private final class World(terms: LeaseTerms, seed: Int, lost: Int, longestDelayMs: Int) {
+  private final class World(terms: LimitTerms, seed: Int, lost: Int, longestDelayMs: Int) {
     val random = new Random(seed)
     val clock = new SimulatedClock
     var ledger = new LeaseLedger(terms)
@@ -46,7 +45,7 @@ class LeaseSuite extends AnyFunSuite {
       var underWay = 0
       private var wanted = 0
 
-      val gate = new LeasedGate(
+      val gate = new LentLimit(
         terms,
         Overload.Default,
         clock,
@@ -92,7 +91,7 @@ class LeaseSuite extends AnyFunSuite {
   }
 
   test("a process that is alone gets the whole limit at once, and gives it back when it needs it no more") {
-    val world = new World(LeaseTerms(8), 1, 0, 1)
+    val world = new World(LimitTerms(8), 1, 0, 1)
     val process = world.add()
     process.ask(100, 20)
     world.clock.run(50)
@@ -102,7 +101,7 @@ class LeaseSuite extends AnyFunSuite {
   }
 
   test("permits that are idle while others wait go to them within a second") {
-    val world = new World(LeaseTerms(10), 2, 0, 2)
+    val world = new World(LimitTerms(10), 2, 0, 2)
     val (first, second) = (world.add(), world.add())
     first.callMs = () => 30000L
     second.callMs = () => 30000L
@@ -117,13 +116,13 @@ class LeaseSuite extends AnyFunSuite {
   }
 
   test("those that wait share what there is, and of too little each gets its turn") {
-    val world = new World(LeaseTerms(12), 3, 0, 2)
+    val world = new World(LimitTerms(12), 3, 0, 2)
     val processes = Seq.fill(3)(world.add())
     processes.foreach(_.ask(100000, 20))
     world.clock.run(20000)
     val least = processes.map(_.done).min
     assert(processes.map(_.done).max < 1.2 * least)
-    val narrow = new World(LeaseTerms(2), 4, 0, 2)
+    val narrow = new World(LimitTerms(2), 4, 0, 2)
     val many = Seq.fill(5)(narrow.add())
     many.foreach(_.ask(100000, 20))
     narrow.clock.run(60000)
@@ -132,7 +131,7 @@ class LeaseSuite extends AnyFunSuite {
   }
 
   test("a process that died leaves its permits after its lease, not before") {
-    val world = new World(LeaseTerms(4), 5, 0, 1)
+    val world = new World(LimitTerms(4), 5, 0, 1)
     val (first, second) = (world.add(), world.add())
     first.callMs = () => 60000L
     first.ask(4, 4)
@@ -147,7 +146,7 @@ class LeaseSuite extends AnyFunSuite {
   }
 
   test("while the lender can't be reached a process uses what it has until its lease ends, and then waits") {
-    val world = new World(LeaseTerms(4), 6, 0, 1)
+    val world = new World(LimitTerms(4), 6, 0, 1)
     val process = world.add()
     process.ask(1000000, 10)
     world.clock.run(1000)
@@ -165,12 +164,12 @@ class LeaseSuite extends AnyFunSuite {
   }
 
   test("a lender that starts anew waits for nobody, and hears what each has") {
-    val world = new World(LeaseTerms(6), 7, 0, 1)
+    val world = new World(LimitTerms(6), 7, 0, 1)
     val processes = Seq.fill(2)(world.add())
     processes.foreach(_.ask(1000000, 10))
     world.clock.run(3000)
     val before = processes.map(_.done)
-    world.ledger = new LeaseLedger(LeaseTerms(6))
+    world.ledger = new LeaseLedger(LimitTerms(6))
     world.clock.run(6000)
     assert(processes.map(_.done).zip(before).forall { case (now, then) => now > then + 50 })
   }
@@ -179,7 +178,7 @@ class LeaseSuite extends AnyFunSuite {
     test(s"random processes, messages and deaths: never more than the limit, seed $seed") {
       val random = new Random(seed)
       val limit = 1 + random.nextInt(20)
-      val world = new World(LeaseTerms(limit), seed, random.nextInt(40), 1 + random.nextInt(600))
+      val world = new World(LimitTerms(limit), seed, random.nextInt(40), 1 + random.nextInt(600))
       (1 to 60).foreach { _ =>
         random.nextInt(6) match {
           case 0 => world.add().ask(random.nextInt(2000), 1 + random.nextInt(30))
@@ -215,7 +214,7 @@ class LeaseSuite extends AnyFunSuite {
   )
     test(s"no more than $starts calls begin in $intervalMs ms, and few less, seed $seed") {
       val interval = TimeUnit.MILLISECONDS.toNanos(intervalMs)
-      val terms = LeaseTerms(0, most = starts.toDouble, intervalNanos = interval)
+      val terms = LimitTerms(0, most = starts.toDouble, intervalNanos = interval)
       val world = new World(terms, seed, lost = 0, longestDelayMs = 2)
       val processes = Seq.fill(3)(world.add())
       processes.foreach { process =>
@@ -235,7 +234,7 @@ class LeaseSuite extends AnyFunSuite {
     }
 
   for (seed <- 1 to 10) test(s"a limit that adapts falls and rises for all processes together, seed $seed") {
-    val world = new World(LeaseTerms(40, adaptive = true), seed, 0, 2)
+    val world = new World(LimitTerms(40, adaptive = true), seed, 0, 2)
     val processes = Seq.fill(3)(world.add())
     var isDown = false
     processes.foreach { process =>
@@ -257,7 +256,7 @@ class LeaseSuite extends AnyFunSuite {
   }
 
   test("who is told to come back later makes all processes wait") {
-    val ledger = new LeaseLedger(LeaseTerms(10, adaptive = true))
+    val ledger = new LeaseLedger(LimitTerms(10, adaptive = true))
     def waiting(number: Long, pauseNanos: Long) =
       LeaseReport(number, number - 1, 0, 0, isWaiting = true, 0, -1L, pauseNanos)
     assert(ledger.report("a", waiting(1, 5 * Second), 0).pauseNanos == 5 * Second)
@@ -267,7 +266,7 @@ class LeaseSuite extends AnyFunSuite {
   }
 
   test("a pause ends, however long messages of it take") {
-    val world = new World(LeaseTerms(4), 8, 0, longestDelayMs = 600)
+    val world = new World(LimitTerms(4), 8, 0, longestDelayMs = 600)
     val processes = Seq.fill(2)(world.add())
     processes.foreach(_.ask(1000000, 10))
     world.clock.run(5000)

@@ -17,8 +17,8 @@ class ToldLimitsSuite extends AnyFunSuite {
    *
    * @param unit of the limits, to be reported
    */
-  private final class Callers(clock: SimulatedClock, random: Random, gates: Seq[CallGate], isOfUse: Boolean) {
-    private val unit = if (isOfUse) 0 else CallGate.Calls
+  private final class Callers(clock: SimulatedClock, random: Random, gates: Seq[Limiter], isOfUse: Boolean) {
+    private val unit = if (isOfUse) 0 else Limiter.Calls
 
     /** When they began, with what they use, and where. */
     val begun = mutable.Buffer.empty[(Long, Double, Int)]
@@ -28,7 +28,7 @@ class ToldLimitsSuite extends AnyFunSuite {
 
     private def next(place: Int): Unit = {
       val amount = if (isOfUse) random.nextInt(5).toDouble else 1.0
-      val gate = CallGate.ofUnits(Seq(gates(place) -> unit))
+      val gate = Limiter.ofUnits(Seq(gates(place) -> unit))
       val waiter: CallWaiter = new CallWaiter {
         @volatile override var permit: Permit = _
         override def estimate(limit: Int): Double = amount
@@ -55,7 +55,7 @@ class ToldLimitsSuite extends AnyFunSuite {
 
     /** Tells it in some call, if there is one, and returns where. */
     def tell(left: Double, resetMs: Long): Option[Int] = permits.headOption.map { case (permit, place) =>
-      permit.told(unit, Told(left, TimeUnit.MILLISECONDS.toNanos(resetMs)))
+      permit.told(unit, Feedback(left, TimeUnit.MILLISECONDS.toNanos(resetMs)))
       place
     }
 
@@ -65,7 +65,8 @@ class ToldLimitsSuite extends AnyFunSuite {
 
   test("after 0 left nothing begins until all is back, in a limit that is in full use") {
     val clock = new SimulatedClock
-    val callers = new Callers(clock, new Random(1), Seq(new RateGate(20, Second, 1, clock)), isOfUse = false)
+    val callers =
+      new Callers(clock, new Random(1), Seq(TestLimit.ofRate(20, Second, 1, clock)), isOfUse = false)
     callers.ask(0, 30)
     clock.run(3000)
     assert(callers.tell(0, 5000).isDefined)
@@ -78,8 +79,8 @@ class ToldLimitsSuite extends AnyFunSuite {
 
   test("where the service does not say when, all is back after the limit's own time") {
     val clock = new SimulatedClock
-    val gate = new RateGate(20, Second, 1, clock)
-    gate.told(CallGate.Calls, Told(0, Told.NoReset))
+    val gate = TestLimit.ofRate(20, Second, 1, clock)
+    gate.told(Limiter.Calls, Feedback(0, Feedback.NoReset))
     var begins = 0
     assert(!gate.tryAcquire(() => begins += 1) && !gate.mayBegin)
     clock.run(999)
@@ -93,7 +94,12 @@ class ToldLimitsSuite extends AnyFunSuite {
     val clock = new SimulatedClock
     val rate = 5.0 + random.nextInt(100)
     val callers =
-      new Callers(clock, random, Seq(new RateGate(rate, Second, 1, clock)), isOfUse = random.nextBoolean())
+      new Callers(
+        clock,
+        random,
+        Seq(TestLimit.ofRate(rate, Second, 1, clock)),
+        isOfUse = random.nextBoolean()
+      )
     callers.ask(0, 50)
     val said = mutable.Buffer.empty[(Long, Long, Double)]
     (1 to 30).foreach { _ =>
@@ -120,10 +126,10 @@ class ToldLimitsSuite extends AnyFunSuite {
     ) {
       val random = new Random(seed)
       val clock = new SimulatedClock
-      val ledger = new LeaseLedger(LeaseTerms(0, most = rate, intervalNanos = Second))
+      val ledger = new LeaseLedger(LimitTerms(0, most = rate, intervalNanos = Second))
       val gates = (0 until 3).map { process =>
-        new LeasedGate(
-          LeaseTerms(0, most = rate, intervalNanos = Second),
+        new LentLimit(
+          LimitTerms(0, most = rate, intervalNanos = Second),
           Overload.Default,
           clock,
           (report, answer) =>

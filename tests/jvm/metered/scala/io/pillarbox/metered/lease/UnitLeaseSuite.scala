@@ -14,7 +14,7 @@ class UnitLeaseSuite extends AnyFunSuite {
   private val Minute = TimeUnit.MINUTES.toNanos(1)
 
   /** @param lost of 100 messages, so many, each way */
-  private final class World(terms: LeaseTerms, seed: Int, lost: Int, longestDelayMs: Int) {
+  private final class World(terms: LimitTerms, seed: Int, lost: Int, longestDelayMs: Int) {
     val random = new Random(seed)
     val clock = new SimulatedClock
     val ledger = new LeaseLedger(terms)
@@ -43,7 +43,7 @@ class UnitLeaseSuite extends AnyFunSuite {
       var used: Double => Double = identity
       var lastsMs: () => Long = () => 10L + random.nextInt(3000)
 
-      val gate = new LeasedGate(
+      val gate = new LentLimit(
         terms,
         Overload.Default,
         clock,
@@ -55,7 +55,7 @@ class UnitLeaseSuite extends AnyFunSuite {
               if (grant != null) travel(if (isAlive) answer(grant))
             }
       )
-      private val units = CallGate.ofUnits(Seq(gate -> 0))
+      private val units = Limiter.ofUnits(Seq(gate -> 0))
 
       private final class Waiter extends CallWaiter {
         @volatile override var permit: Permit = _
@@ -99,7 +99,7 @@ class UnitLeaseSuite extends AnyFunSuite {
       val random = new Random(seed)
       val most = 200.0 + random.nextInt(3000)
       val interval = Seq(1000L, 10000L, 60000L)(random.nextInt(3))
-      val terms = LeaseTerms(
+      val terms = LimitTerms(
         if (random.nextBoolean()) 0 else 1 + random.nextInt(20),
         most = most,
         intervalNanos = TimeUnit.MILLISECONDS.toNanos(interval)
@@ -139,7 +139,7 @@ class UnitLeaseSuite extends AnyFunSuite {
       Seq(Whole).filter(_ => seed > 1): _*
     ) {
       val most = 1e6
-      val world = new World(LeaseTerms(0, most = most, intervalNanos = Minute), seed, 0, 5)
+      val world = new World(LimitTerms(0, most = most, intervalNanos = Minute), seed, 0, 5)
       (1 to count).foreach { _ =>
         val added = world.add()
         added.estimate = () => 100.0 + world.random.nextInt(4000)
@@ -158,7 +158,7 @@ class UnitLeaseSuite extends AnyFunSuite {
   for ((count, lastsMs, share) <- Seq((1, 10000L, 0.57), (3, 10000L, 0.57), (1, 10L, 0.82)))
     test(s"estimates of four times the use leave as little as they must: $count processes, $lastsMs ms") {
       val most = 30000.0
-      val world = new World(LeaseTerms(0, most = most, intervalNanos = Minute), 1, 0, 5)
+      val world = new World(LimitTerms(0, most = most, intervalNanos = Minute), 1, 0, 5)
       (1 to count).foreach { _ =>
         val added = world.add()
         added.estimate = () => 4000.0 + world.random.nextInt(2000)
@@ -172,7 +172,7 @@ class UnitLeaseSuite extends AnyFunSuite {
     }
 
   test("calls larger than the part of each go in turn, and one of all the limit has its turn") {
-    val world = new World(LeaseTerms(0, most = 1000, intervalNanos = Minute), 1, 0, 2)
+    val world = new World(LimitTerms(0, most = 1000, intervalNanos = Minute), 1, 0, 2)
     (1 to 10).foreach { i =>
       val added = world.add()
       added.estimate = () => if (i == 10) 1000 else 90
@@ -185,7 +185,7 @@ class UnitLeaseSuite extends AnyFunSuite {
   }
 
   test("without an estimate one call of all processes goes alone, and then each is charged the mean") {
-    val world = new World(LeaseTerms(0, most = 3000, intervalNanos = Minute), 1, 0, 2)
+    val world = new World(LimitTerms(0, most = 3000, intervalNanos = Minute), 1, 0, 2)
     (1 to 4).foreach { _ =>
       val added = world.add()
       added.estimate = () => Double.NaN
@@ -199,14 +199,14 @@ class UnitLeaseSuite extends AnyFunSuite {
   }
 
   test("what the service says reaches the limit of all processes") {
-    val world = new World(LeaseTerms(0, most = 60000, intervalNanos = Minute), 1, 0, 2)
+    val world = new World(LimitTerms(0, most = 60000, intervalNanos = Minute), 1, 0, 2)
     val (one, other) = (world.add(), world.add())
     Seq(one, other).foreach { process =>
       process.estimate = () => 10
       process.ask(3)
     }
     world.clock.run(5000)
-    one.gate.told(CallGate.Calls, Told(0, TimeUnit.SECONDS.toNanos(30)))
+    one.gate.told(Limiter.Calls, Feedback(0, TimeUnit.SECONDS.toNanos(30)))
     world.clock.run(6000)
     val before = other.started
     assert(before > 10)
@@ -217,7 +217,7 @@ class UnitLeaseSuite extends AnyFunSuite {
   }
 
   test("what a process lacked long ago is not charged again when it reports after a long silence") {
-    val ledger = new LeaseLedger(LeaseTerms(0, most = 100, intervalNanos = Minute))
+    val ledger = new LeaseLedger(LimitTerms(0, most = 100, intervalNanos = Minute))
     def report(number: Long, minute: Long, first: Double) = ledger.report(
       "a",
       LeaseReport(number, number - 1, 0, 0, isWaiting = true, 0, -1L, 0L, AmountUse(first, missing = 1000)),
@@ -227,13 +227,13 @@ class UnitLeaseSuite extends AnyFunSuite {
     assert(report(2, 1, 90).amount.amount == 0)
     assert(report(3, 20, 90).amount.amount >= 90)
     // To a ledger that begins anew it is no news either.
-    val another = new LeaseLedger(LeaseTerms(0, most = 100, intervalNanos = Minute))
+    val another = new LeaseLedger(LimitTerms(0, most = 100, intervalNanos = Minute))
     val known = LeaseReport(9, 0, 0, 0, isWaiting = true, 0, -1L, 0L, AmountUse(90, missing = 1000))
     assert(another.report("a", known, 0).amount.amount >= 90)
   }
 
   test("what calls use is learned from processes that report seldom, as many do") {
-    val ledger = new LeaseLedger(LeaseTerms(0, most = 100, intervalNanos = TimeUnit.SECONDS.toNanos(1)))
+    val ledger = new LeaseLedger(LimitTerms(0, most = 100, intervalNanos = TimeUnit.SECONDS.toNanos(1)))
     val fiveSeconds = TimeUnit.SECONDS.toNanos(5)
     def report(number: Long, reports: Long) = {
       val use = AmountUse(Double.NaN, reported = 10.0 * reports, reports = reports)

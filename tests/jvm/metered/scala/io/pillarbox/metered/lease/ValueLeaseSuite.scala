@@ -16,7 +16,7 @@ import org.scalatest.tags.Slow
  *
  * @param lost of 100 messages, so many, each way
  */
-private final class ValueWorld(terms: LeaseTerms, seed: Int, lost: Int = 0, longestDelayMs: Int = 5)
+private final class ValueWorld(terms: LimitTerms, seed: Int, lost: Int = 0, longestDelayMs: Int = 5)
     extends Assertions {
   val random = new Random(seed)
   val clock = new SimulatedClock
@@ -33,7 +33,7 @@ private final class ValueWorld(terms: LeaseTerms, seed: Int, lost: Int = 0, long
 
   final class Process(name: String) {
     var isAlive = true
-    private val gates = mutable.Map.empty[Int, LeasedGate]
+    private val gates = mutable.Map.empty[Int, LentLimit]
     private val way = new ValueReports(
       terms,
       Overload.Default,
@@ -50,12 +50,12 @@ private final class ValueWorld(terms: LeaseTerms, seed: Int, lost: Int = 0, long
 
     /** Calls for a value, again and again while `goesOn`. */
     def call(value: Int)(goesOn: => Boolean): Unit = if (isAlive) {
-      val gate = gates.getOrElseUpdate(value, way.gate(LimitValue(0, value.toLong)))
+      val gate = gates.getOrElseUpdate(value, way.part(LimitValue(0, value.toLong)))
       val waiter: Runnable = () => begin(value, gate)(goesOn)
       if (gate.tryAcquire(waiter)) waiter.run()
     }
 
-    private def begin(value: Int, gate: LeasedGate)(goesOn: => Boolean): Unit = if (isAlive) {
+    private def begin(value: Int, gate: LentLimit)(goesOn: => Boolean): Unit = if (isAlive) {
       calls += 1
       oracle(value).add(clock.nanoTime, 1, 1, clock.nanoTime)
       underWay(value) += 1
@@ -85,7 +85,7 @@ class ValueLeaseSuite extends AnyFunSuite {
       Seq(Whole).filter(_ => seed > 3): _*
     ) {
       val random = new Random(seed)
-      val terms = LeaseTerms(
+      val terms = LimitTerms(
         if (random.nextBoolean()) 0 else 1 + random.nextInt(5),
         most = 5.0 + random.nextInt(50),
         intervalNanos = Seq(1000L, 10000L, 60000L)(random.nextInt(3)) * 1000000L
@@ -113,7 +113,7 @@ class ValueLeaseSuite extends AnyFunSuite {
     }
 
   test("values one after another leave nothing with the process, and with the lender while they count") {
-    val terms = LeaseTerms(2, most = 60, intervalNanos = Minute)
+    val terms = LimitTerms(2, most = 60, intervalNanos = Minute)
     val world = new ValueWorld(terms, 1)
     val process = new world.Process("p")
     world.longestMs = 10
@@ -132,7 +132,7 @@ class ValueLeaseSuite extends AnyFunSuite {
   }
 
   test("a process that has given its part of a rate back counts no more among those that report") {
-    val ledger = new LeaseLedger(LeaseTerms(0, most = 60, intervalNanos = Minute))
+    val ledger = new LeaseLedger(LimitTerms(0, most = 60, intervalNanos = Minute))
     def report(number: Long, applied: Long, isWaiting: Boolean): LeaseGrant =
       ledger.report("p", LeaseReport(number, applied, 0, 0, isWaiting, 0, -1L, 0L), number * 1000000L)
     assert(report(1, 0, isWaiting = true).amount.amount > 0 && ledger.processes == 1)
@@ -143,7 +143,7 @@ class ValueLeaseSuite extends AnyFunSuite {
   }
 
   test("a limit of calls under way is forgotten at once") {
-    val world = new ValueWorld(LeaseTerms(2), 1)
+    val world = new ValueWorld(LimitTerms(2), 1)
     val process = new world.Process("p")
     world.longestMs = 10
     (0 until 5000).foreach(n => world.clock.in(n * 10L)(process.call(n)(false)))
@@ -159,7 +159,7 @@ class ManyValuesSuite extends AnyFunSuite {
   private val Minute = TimeUnit.MINUTES.toNanos(1)
 
   for {
-    terms <- Seq(LeaseTerms(0, most = 60, intervalNanos = Minute), LeaseTerms(4))
+    terms <- Seq(LimitTerms(0, most = 60, intervalNanos = Minute), LimitTerms(4))
     (values, executors, tags) <- Seq((100, 4, Nil), (1000, 10, Seq(Whole)))
   }
     test(s"$values values in each of $executors processes: few messages, and all is used, $terms", tags: _*) {
@@ -184,7 +184,7 @@ class ManyValuesSuite extends AnyFunSuite {
     }
 
   test("many processes with a value each keep to the messages that the lender hears") {
-    val world = new ValueWorld(LeaseTerms(0, most = 600, intervalNanos = Minute), 3)
+    val world = new ValueWorld(LimitTerms(0, most = 600, intervalNanos = Minute), 3)
     val processes = (1 to 500).map(n => new world.Process(s"executor $n"))
     processes.zipWithIndex.foreach { case (process, value) => process.call(value)(true) }
     world.clock.run(20000)

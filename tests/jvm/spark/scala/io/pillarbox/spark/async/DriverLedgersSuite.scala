@@ -3,7 +3,7 @@ package io.pillarbox.spark.async
 import java.util.concurrent.TimeUnit
 
 import io.pillarbox.metered.lease._
-import io.pillarbox.metered.limit.Told
+import io.pillarbox.metered.limit._
 import org.scalatest.funsuite.AnyFunSuite
 
 class DriverLedgersSuite extends AnyFunSuite {
@@ -17,7 +17,7 @@ class DriverLedgersSuite extends AnyFunSuite {
   }
 
   test("the rate of a query is kept for its interval, however long nobody makes a call") {
-    val hourly = LeaseTerms(0, most = 1, intervalNanos = TimeUnit.HOURS.toNanos(1))
+    val hourly = LimitTerms(0, most = 1, intervalNanos = TimeUnit.HOURS.toNanos(1))
     val ledgers = newLedgers
     assert(ledgers.lend("q", hourly, "a", waiting()).amount.amount == 1)
     minutes += 30
@@ -29,12 +29,12 @@ class DriverLedgersSuite extends AnyFunSuite {
   test("reports and answers travel as numbers") {
     val use = AmountUse(Double.NaN, Seq(7L -> 1.5, -3L -> 2.0), 0.25, 8.0, 4L, Some(Told(0.5, 9L)))
     val report = LeaseReport(3L, 2L, 1, 1, isWaiting = true, 5, -1L, 6L, use)
-    val terms = LeaseTerms(4, adaptive = true, most = 0.5, intervalNanos = 60L)
+    val terms = LimitTerms(4, adaptive = true, most = 0.5, intervalNanos = 60L)
     val (readTerms, read) = LeaseMessages.readReport(LeaseMessages.write(terms, report))
     assert(readTerms == terms && read.toString == report.toString)
     val grant = LeaseGrant(2, 3L, 4L, AmountGrant(1.5, -5L, 6L, 7.5))
     assert(LeaseMessages.readGrant(LeaseMessages.write(grant)) == grant)
-    val calls = LeaseTerms(4)
+    val calls = LimitTerms(4)
     val plain = report.copy(use = AmountUse.NoRate)
     assert(LeaseMessages.readReport(LeaseMessages.write(calls, plain)) == ((calls, plain)))
   }
@@ -42,7 +42,7 @@ class DriverLedgersSuite extends AnyFunSuite {
   test("reports on values of a key travel in one message, and their answers") {
     val use = AmountUse(2.0, Seq(7L -> 1.5), 0.25, 8.0, 4L, None)
     val report = LeaseReport(3L, 2L, 1, 1, isWaiting = true, 5, -1L, 6L, use)
-    for (terms <- Seq(LeaseTerms(4, most = 0.5, intervalNanos = 60L), LeaseTerms(4))) {
+    for (terms <- Seq(LimitTerms(4, most = 0.5, intervalNanos = 60L), LimitTerms(4))) {
       val own = if (terms.hasRate) report else report.copy(use = AmountUse.NoRate)
       val reports = Seq(
         ValueReport(LimitValue(-1L, 5L), 9L, own),
@@ -58,7 +58,7 @@ class DriverLedgersSuite extends AnyFunSuite {
   }
 
   test("ledgers of values are forgotten at any later report, also of a limit without a key") {
-    val perMinute = LeaseTerms(0, most = 1, intervalNanos = TimeUnit.MINUTES.toNanos(1))
+    val perMinute = LimitTerms(0, most = 1, intervalNanos = TimeUnit.MINUTES.toNanos(1))
     val ledgers = newLedgers
     val reports = (1L to 3L).map(value => ValueReport(LimitValue(0, value), value, waiting()))
     assert(ledgers.lend("q", perMinute, "a", reports).grants.flatten.size == 3 && ledgers.size == 3)
@@ -68,7 +68,7 @@ class DriverLedgersSuite extends AnyFunSuite {
   }
 
   test("each value of a key has a ledger, and a name is in use while one of them counts") {
-    val terms = LeaseTerms(0, most = 10, intervalNanos = TimeUnit.HOURS.toNanos(1))
+    val terms = LimitTerms(0, most = 10, intervalNanos = TimeUnit.HOURS.toNanos(1))
     val ledgers = newLedgers
     def lend(value: Long) = {
       val grants = ledgers.lend("q", terms, "a", Seq(ValueReport(LimitValue(0, value), value, waiting())))
@@ -83,7 +83,7 @@ class DriverLedgersSuite extends AnyFunSuite {
   }
 
   test("a pause is kept until it is over") {
-    val terms = LeaseTerms(4, adaptive = true)
+    val terms = LimitTerms(4, adaptive = true)
     val ledgers = newLedgers
     ledgers.lend("q", terms, "a", waiting(pauseNanos = TimeUnit.HOURS.toNanos(1)))
     minutes += 30
@@ -92,10 +92,10 @@ class DriverLedgersSuite extends AnyFunSuite {
 
   test("what nobody has used for ten minutes is forgotten otherwise") {
     val ledgers = newLedgers
-    (1 to 3).foreach(i => ledgers.lend(s"q$i", LeaseTerms(4, adaptive = true), "a", waiting()))
+    (1 to 3).foreach(i => ledgers.lend(s"q$i", LimitTerms(4, adaptive = true), "a", waiting()))
     assert(ledgers.size == 3)
     minutes += 10
-    ledgers.lend("q", LeaseTerms(4), "a", waiting())
+    ledgers.lend("q", LimitTerms(4), "a", waiting())
     assert(ledgers.size == 1)
   }
 }

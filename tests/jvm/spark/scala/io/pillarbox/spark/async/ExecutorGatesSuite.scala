@@ -3,7 +3,7 @@ package io.pillarbox.spark.async
 import java.util.concurrent.TimeUnit
 
 import io.pillarbox.api.{AsyncTimeoutException, RetryAfter}
-import io.pillarbox.metered.lease.{LeasedGate, LimitValue}
+import io.pillarbox.metered.lease.{LentLimit, LimitValue}
 import io.pillarbox.metered.limit.{CallGate, GateClock, Overload}
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -13,7 +13,7 @@ class ExecutorGatesSuite extends AnyFunSuite {
 
   private var minutes = 0L
   private def newGates(): ExecutorGates =
-    new ExecutorGates(() => TimeUnit.MINUTES.toNanos(minutes), (_, _) => fail("nothing is lent"))
+    new ExecutorGates(() => TimeUnit.MINUTES.toNanos(minutes), (_, _, _) => fail("nothing is lent"))
 
   private def hold(gates: ExecutorGates, key: String, limit: LimitSpec): HeldGate =
     gates.hold(Seq(key), Seq(limit), Nil)
@@ -195,9 +195,9 @@ class ExecutorGatesSuite extends AnyFunSuite {
     var lent = 0
     val gates = new ExecutorGates(
       () => TimeUnit.MINUTES.toNanos(minutes),
-      (_, terms) => {
+      (_, terms, _) => {
         lent += 1
-        new LeasedGate(terms, ServiceOverload, GateClock.System, (_, _) => ())
+        new LentLimit(terms, ServiceOverload, GateClock.System, (_, _) => ())
       }
     )
     val held = hold(gates, "a", perMinute.copy(scope = LimitScope.Query, key = Some("tenant")))

@@ -4,7 +4,7 @@ import java.util.concurrent.TimeUnit
 
 import scala.collection.mutable
 
-import io.pillarbox.metered.limit.GateClock
+import io.pillarbox.metered.limit.LimitClock
 
 /**
  * A process's part of a budget, for all tasks that spend it. Thread-safe; nothing here blocks.
@@ -17,7 +17,7 @@ import io.pillarbox.metered.limit.GateClock
  */
 private[pillarbox] final class BudgetPart(
     val terms: BudgetTerms,
-    clock: GateClock,
+    clock: LimitClock,
     send: (BudgetReport, BudgetGrant => Unit) => Unit
 ) {
   import BudgetPart._

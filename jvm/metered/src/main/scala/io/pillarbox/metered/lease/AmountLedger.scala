@@ -4,7 +4,7 @@ import java.util.concurrent.{ThreadLocalRandom, TimeUnit}
 
 import scala.collection.mutable
 
-import io.pillarbox.metered.limit.{ChargeWindow, Pace, Told, ToldBounds}
+import io.pillarbox.metered.limit._
 
 /**
  * Divides a rate over processes. One thread at a time.
@@ -17,18 +17,18 @@ import io.pillarbox.metered.limit.{ChargeWindow, Pace, Told, ToldBounds}
  * Processes that wait get equal parts of what there is. If the part of each would not be enough for its first
  * call, those go first that were served longest ago.
  */
-private[lease] final class AmountLedger(terms: LeaseTerms) {
+private[lease] final class AmountLedger(terms: LimitTerms) {
   import AmountLedger._
 
   private val accounts = mutable.LinkedHashMap.empty[String, Account]
   private val window = new ChargeWindow(terms.most, terms.intervalNanos)
-  private val pace =
-    new Pace(
-      (window.holdNanos + terms.tokenNanos) / terms.most,
-      terms.tokenNanos,
+  private val spacing =
+    new Spacing(
+      (window.holdNanos + LeaseTimes.tokenNanos(terms)) / terms.most,
+      LeaseTimes.tokenNanos(terms),
       window.creditNanos
     )
-  private val bounds = new ToldBounds(terms.intervalNanos)
+  private val bounds = new FeedbackBounds(terms.intervalNanos)
   private var reported = 0.0
   private var reports = 0L
   private var served = 0L
@@ -38,7 +38,7 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
 
   /** True if a new ledger would lend just as much. */
   def isFull(now: Long): Boolean =
-    window.isEmpty(now) && pace.waitNanos(now) == 0 && bounds.isEmpty(now)
+    window.isEmpty(now) && spacing.waitNanos(now) == 0 && bounds.isEmpty(now)
 
   /** Takes a report; the lender has made sure that none is taken twice, or out of order. */
   def hear(process: String, report: LeaseReport, now: Long): Unit = {
@@ -50,9 +50,9 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
   }
 
   /** What is lent may yet be used: it is taken off from what the service says is left. */
-  private def learn(said: Told, now: Long): Unit = {
+  private def learn(said: Feedback, now: Long): Unit = {
     val lent = accounts.valuesIterator.map(_.open(now)).sum
-    bounds.hear(said.copy(remaining = math.max(0.0, said.remaining - lent)), now)
+    bounds.receive(said.copy(remaining = math.max(0.0, said.remaining - lent)), now)
   }
 
   /**
@@ -60,7 +60,7 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
    * @param isPaused true if nobody may begin
    */
   def grant(process: String, reportNanos: Long, isPaused: Boolean, now: Long): AmountGrant = {
-    val life = math.max(terms.tokenNanos, 2 * reportNanos)
+    val life = math.max(LeaseTimes.tokenNanos(terms), 2 * reportNanos)
     val account = accounts(process)
     account.nextReportNanos = reportNanos
     val amount = if (isPaused || !account.isWaiting) 0.0 else partOf(account, life, now)
@@ -71,8 +71,8 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
   private def lend(account: Account, amount: Double, until: Long, now: Long): Long = {
     served += 1
     account.served = served
-    pace.charge(amount, now)
-    bounds.charge(amount, bounds.heard)
+    spacing.charge(amount, now)
+    bounds.charge(amount, bounds.last)
     val slot = firstSlot + window.charge(amount, until)
     account.lends(slot, amount, until)
     slot
@@ -87,7 +87,7 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
     val first = firstOf(account)
     val room = math.min(window.room(now), bounds.room(now))
     // Of many processes each reports seldom, and more of them must be able to have an amount meanwhile.
-    val available = pace.available(now, 2 * (life - terms.tokenNanos))
+    val available = spacing.available(now, 2 * (life - LeaseTimes.tokenNanos(terms)))
     val waiting = accounts.valuesIterator.filter(a => a.isWaiting && now - a.heardNanos < life)
     var (count, ahead) = (0, 0.0)
     waiting.foreach { other =>
@@ -130,14 +130,14 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
     def keptNanos: Long = {
       val counts = 2 * window.holdNanos
       if (hasLeft) math.min(LeftNanos, counts)
-      else math.max(counts, LeaseTerms.leaseNanosOf(nextReportNanos))
+      else math.max(counts, LeaseTimes.leaseNanosOf(nextReportNanos))
     }
 
     def lends(slot: Long, amount: Double, until: Long): Unit = {
       lent = amount
       lentSlot = slot
       lentUntil = until
-      heard.getOrElseUpdate(slot, bounds.heard): Unit
+      heard.getOrElseUpdate(slot, bounds.last): Unit
     }
 
     /** The amount that it has and may use. */
@@ -158,7 +158,7 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
       val more = report.use.missing - missing
       if (more > 0) {
         missing = report.use.missing
-        pace.charge(more, now)
+        spacing.charge(more, now)
         window.charge(more, now): Unit
       }
     }
@@ -168,7 +168,7 @@ private[lease] final class AmountLedger(terms: LeaseTerms) {
         val back = sum - returned.getOrElse(slot, 0.0)
         if (back > 0) {
           returned(slot) = sum
-          pace.giveBack(back, now)
+          spacing.giveBack(back, now)
           window.giveBack(slot - firstSlot, back)
           bounds.charge(-back, heard.getOrElse(slot, -1L))
           if (slot == lentSlot) lent -= back

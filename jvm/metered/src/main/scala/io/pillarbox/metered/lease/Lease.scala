@@ -2,46 +2,28 @@ package io.pillarbox.metered.lease
 
 import java.util.concurrent.TimeUnit
 
-import io.pillarbox.metered.limit.Told
+import io.pillarbox.metered.limit.{Feedback, LimitTerms}
 
-/**
- * The limits over all processes together.
- *
- * @param calls the calls under way at a time; 0 for no limit
- * @param adaptive true if `calls` is the most, and the limit follows what the service bears
- * @param most the calls that begin in an interval, or the amount that they use; 0 for no limit
- * @param intervalNanos the length of that interval
- */
-private[pillarbox] final case class LeaseTerms(
-    calls: Int,
-    adaptive: Boolean = false,
-    most: Double = 0.0,
-    intervalNanos: Long = 1L
-) {
-  import LeaseTerms._
-
-  require(calls >= 0 && most >= 0 && intervalNanos > 0, s"$this")
-  require(calls > 0 || most > 0, "A lease needs a limit")
-
-  def hasRate: Boolean = most > 0
-
-  /** The shortest time from the request of an amount within which it is used, or not at all. */
-  val tokenNanos: Long = math.max(ShortestToken, math.min(LongestToken, intervalNanos / 100))
-
-  /** The shortest time between two reports of a process that waits. */
-  val reportNanos: Long = if (hasRate) math.min(ReportNanos, tokenNanos / 2) else ReportNanos
-
-  /** The time between two reports of each of so many processes: the lender hears 2,000 a second at most. */
-  def reportNanosOf(processes: Int): Long = math.max(reportNanos, processes * PerReport)
-}
-
-private[pillarbox] object LeaseTerms {
+/** The times of lending. */
+private[pillarbox] object LeaseTimes {
 
   /** The time after which permits that are not renewed go back. */
   val LeaseNanos: Long = TimeUnit.SECONDS.toNanos(10)
 
   /** The same for a process that is to report so often. */
   def leaseNanosOf(reportNanos: Long): Long = math.max(LeaseNanos, 4 * reportNanos)
+
+  /** The shortest time from the request of an amount within which it is used, or not at all. */
+  def tokenNanos(terms: LimitTerms): Long =
+    math.max(ShortestToken, math.min(LongestToken, terms.intervalNanos / 100))
+
+  /** The shortest time between two reports of a process that waits. */
+  def reportNanos(terms: LimitTerms): Long =
+    if (terms.hasRate) math.min(ReportNanos, tokenNanos(terms) / 2) else ReportNanos
+
+  /** The time between two reports of each of so many processes: the lender hears 2,000 a second at most. */
+  def reportNanosOf(terms: LimitTerms, processes: Int): Long =
+    math.max(reportNanos(terms), processes * PerReport)
 
   private val ReportNanos = TimeUnit.MILLISECONDS.toNanos(250)
   private[lease] val PerReport = TimeUnit.MICROSECONDS.toNanos(500)
@@ -96,7 +78,7 @@ private[pillarbox] final case class AmountUse(
     missing: Double = 0.0,
     reported: Double = 0.0,
     reports: Long = 0L,
-    told: Option[Told] = None
+    told: Option[Feedback] = None
 )
 
 private[pillarbox] object AmountUse {

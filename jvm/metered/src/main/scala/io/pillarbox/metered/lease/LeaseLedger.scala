@@ -2,7 +2,7 @@ package io.pillarbox.metered.lease
 
 import scala.collection.mutable
 
-import io.pillarbox.metered.limit.AdaptiveLimit
+import io.pillarbox.metered.limit.{AdaptiveLimit, LimitTerms}
 
 /**
  * Divides the calls that one limit allows over processes. One thread at a time.
@@ -14,7 +14,7 @@ import io.pillarbox.metered.limit.AdaptiveLimit
  *
  * Processes that wait get equal parts of what others don't use; the remainder goes round.
  */
-private[pillarbox] final class LeaseLedger(terms: LeaseTerms) {
+private[pillarbox] final class LeaseLedger(terms: LimitTerms) {
   private val holders = mutable.LinkedHashMap.empty[String, Holder]
   private val limit = if (terms.adaptive) new AdaptiveLimit(terms.calls) else null
   private val amounts = if (terms.hasRate) new AmountLedger(terms) else null
@@ -60,8 +60,8 @@ private[pillarbox] final class LeaseLedger(terms: LeaseTerms) {
       if (amounts != null) amounts.hear(process, report, nowNanos)
       learn(report, nowNanos)
       if (isPaused && nowNanos - pausedUntil >= 0) isPaused = false
-      val reportNanos = math.max(terms.reportNanosOf(holders.size), leastNanos)
-      holder.has(nowNanos + LeaseTerms.leaseNanosOf(reportNanos))
+      val reportNanos = math.max(LeaseTimes.reportNanosOf(terms, holders.size), leastNanos)
+      holder.has(nowNanos + LeaseTimes.leaseNanosOf(reportNanos))
       val grant = LeaseGrant(
         if (terms.calls > 0) permitsFor(process, holder, nowNanos) else Int.MaxValue,
         if (isPaused) pausedUntil - nowNanos else 0L,

@@ -4,6 +4,8 @@ import java.util.concurrent.TimeUnit
 
 import scala.collection.mutable
 
+import io.pillarbox.metered.limit.LimitTerms
+
 /**
  * The lender's ledgers of one limit that has a key, one for each of its values. One thread at a time.
  *
@@ -12,7 +14,7 @@ import scala.collection.mutable
  * that is not is forgotten as soon as a new ledger would lend just as much, or ten minutes after its last
  * report if something was learned.
  */
-private[pillarbox] final class ValueLedgers(terms: LeaseTerms) {
+private[pillarbox] final class ValueLedgers(terms: LimitTerms) {
   import ValueLedgers._
 
   private val values = mutable.HashMap.empty[LimitValue, Lent]
@@ -28,7 +30,7 @@ private[pillarbox] final class ValueLedgers(terms: LeaseTerms) {
   def report(process: String, reports: Seq[ValueReport], now: Long): ValueGrants = {
     sweepSometimes(now)
     processes(process) = now
-    val gap = math.max(LeastGap, processes.size * LeaseTerms.PerReport)
+    val gap = math.max(LeastGap, processes.size * LeaseTimes.PerReport)
     ValueGrants(gap, reports.map(answer(process, _, math.max(2 * gap, inUse * PerValue), now)))
   }
 
@@ -55,7 +57,7 @@ private[pillarbox] final class ValueLedgers(terms: LeaseTerms) {
 
   private def sweep(now: Long): Unit = {
     values.filterInPlace((_, lent) => !isOver(lent, now))
-    processes.filterInPlace((_, heard) => now - heard < LeaseTerms.LeaseNanos)
+    processes.filterInPlace((_, heard) => now - heard < LeaseTimes.LeaseNanos)
     inUse = values.valuesIterator.map(_.ledger.processes).sum
     sweptNanos = now
     sweptSize = values.size

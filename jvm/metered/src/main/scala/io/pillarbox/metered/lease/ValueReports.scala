@@ -2,7 +2,7 @@ package io.pillarbox.metered.lease
 
 import java.util
 
-import io.pillarbox.metered.limit.{GateClock, Overload}
+import io.pillarbox.metered.limit._
 
 /**
  * A report of a process on one value of a limit's key.
@@ -26,9 +26,9 @@ private[pillarbox] final case class ValueGrants(gapNanos: Long, grants: Seq[Opti
  * @param send sends a message to the lender, and answers on any thread, or never. Must not block
  */
 private[pillarbox] final class ValueReports(
-    terms: LeaseTerms,
+    terms: LimitTerms,
     overload: Overload,
-    clock: GateClock,
+    clock: LimitClock,
     send: (Seq[ValueReport], ValueGrants => Unit) => Unit
 ) {
   import ValueReports._
@@ -41,16 +41,17 @@ private[pillarbox] final class ValueReports(
   private var gates = 0L
 
   /** Returns the process's part in the limit of a value. */
-  def gate(value: LimitValue): LeasedGate = {
+  def part(value: LimitValue, breaker: Breaker = null): LentLimit = {
     val number = synchronized {
       gates += 1
       gates
     }
-    new LeasedGate(
+    new LentLimit(
       terms,
       overload,
       clock,
-      (report, answer) => add(ValueReport(value, number, report), answer)
+      (report, answer) => add(ValueReport(value, number, report), answer),
+      breaker
     )
   }
 

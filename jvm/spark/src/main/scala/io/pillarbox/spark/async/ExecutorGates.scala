@@ -4,7 +4,8 @@ import java.util.concurrent.TimeUnit
 
 import scala.collection.mutable
 
-import io.pillarbox.metered.lease.{LeaseTerms, LeasedGate, LimitKey}
+import io.pillarbox.metered.lease.LimitKey
+import io.pillarbox.metered.limit.{Breaker, Limit, LimitTerms}
 
 /**
  * The limits that tasks share in an executor, by their keys. Thread-safe.
@@ -19,7 +20,7 @@ import io.pillarbox.metered.lease.{LeaseTerms, LeasedGate, LimitKey}
  */
 private[pillarbox] final class ExecutorGates(
     nanoTime: () => Long,
-    lend: (LimitKey, LeaseTerms) => LeasedGate
+    lend: (LimitKey, LimitTerms, Breaker) => Limit
 ) {
   import ExecutorGates._
 
@@ -50,7 +51,7 @@ private[pillarbox] final class ExecutorGates(
     val place = (key, limit.figures())
     // One that is as good as new goes on, and stays the same one for the driver.
     if (gates.get(place).exists(_.isOutdated(now))) gates.remove(place): Unit
-    def made = new SharedLimit(limit, lend(key, _))
+    def made = new SharedLimit(limit, lend(key, _, _))
     // A task's own is kept by the task; its values are kept as those of others are.
     val isOwn = limit.scope == LimitScope.Task && limit.key.isEmpty
     val shared = if (isOwn) made else gates.getOrElseUpdate(place, made)
@@ -81,7 +82,7 @@ private[pillarbox] final class ExecutorGates(
 
 private[pillarbox] object ExecutorGates {
 
-  val ofProcess: ExecutorGates = new ExecutorGates(() => System.nanoTime(), LeaseLedgers.borrow(_, _))
+  val ofProcess: ExecutorGates = new ExecutorGates(() => System.nanoTime(), LeaseLedgers.borrow(_, _, _))
 
   private val SweepNanos = TimeUnit.SECONDS.toNanos(10)
   private final val LeastSwept = 64

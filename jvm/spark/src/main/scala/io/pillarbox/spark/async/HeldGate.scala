@@ -57,12 +57,10 @@ private[pillarbox] final class HeldGate private[async] (
     if (limits(limit).scope == LimitScope.Task) s"${keys(limit)}/$ownName" else keys(limit)
 
   private def gateOf(shared: Map[Int, SharedLimit], ofValue: Set[Int] = Set.empty): CallGate = {
-    val parts = for {
-      (limit, i) <- limits.zipWithIndex
-      shared <- shared.get(i).toSeq
-      gate <- shared.gates
-    } yield (gate, if (limit.isOfUse) units.indexOf(limit.unit) else CallGate.Calls)
-    val own = ofValue.flatMap(shared(_).gates)
+    val parts = limits.indices.filter(shared.contains).map { i =>
+      shared(i).limit -> (if (limits(i).isOfUse) units.indexOf(limits(i).unit) else CallGate.Calls)
+    }
+    val own = ofValue.map(shared(_).limit: CallGate)
     CallGate.ofUnits(parts, own.contains)
   }
 
@@ -74,7 +72,7 @@ private[pillarbox] final class HeldGate private[async] (
   /** Returns what the limits charge calls with, for one thread; none if they count calls alone. */
   def charges(operator: String, estimates: Seq[Expression]): Option[LimitCharges] =
     Option.when(limits.exists(_.isOfUse))(
-      new LimitCharges(operator, limits.flatMap(limit => Seq.fill(limit.gates)(limit)), estimates)
+      new LimitCharges(operator, limits, estimates)
     )
 
   /**
@@ -93,10 +91,10 @@ private[pillarbox] final class HeldGate private[async] (
   }
 
   /** Called with the lock of `values`: one thread opens and closes them, and another asks for the counts. */
-  private def count(limit: SharedLimit): Unit = limit.breaker.foreach(_.takeCounts { (times, nanos) =>
+  private def count(limit: SharedLimit): Unit = limit.limit.takeBreakerCounts { (times, nanos) =>
     openings += times
     openNanos += nanos
-  })
+  }
 
   override def close(): Unit = if (isHeld) {
     isHeld = false

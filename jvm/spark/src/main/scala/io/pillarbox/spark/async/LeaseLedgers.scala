@@ -7,7 +7,7 @@ import java.util.concurrent.TimeUnit
 import scala.collection.mutable
 
 import io.pillarbox.metered.lease._
-import io.pillarbox.metered.limit.GateClock
+import io.pillarbox.metered.limit._
 import org.apache.spark.SparkEnv
 import org.apache.spark.sql.pillarbox.DriverMessages
 
@@ -15,19 +15,19 @@ import org.apache.spark.sql.pillarbox.DriverMessages
 private[pillarbox] object LeaseLedgers extends DriverMessages.Lender {
   private val ledgers = new DriverLedgers(() => System.nanoTime())
 
-  /** The ways of limits that have a key: each lives as long as a gate of one of its values. */
-  private val ways = mutable.HashMap.empty[(String, LeaseTerms), WeakReference[ValueReports]]
+  /** The ways of limits that have a key: each lives as long as the part of one of its values. */
+  private val ways = mutable.HashMap.empty[(String, LimitTerms), WeakReference[ValueReports]]
 
   /** Returns an executor's part in a limit. */
-  def borrow(key: LimitKey, terms: LeaseTerms): LeasedGate =
-    key.value.fold(gate(key.name, terms))(wayOf(key.name, terms).gate(_))
+  def borrow(key: LimitKey, terms: LimitTerms, breaker: Breaker): LentLimit =
+    key.value.fold(part(key.name, terms, breaker))(wayOf(key.name, terms).part(_, breaker))
 
-  private def gate(name: String, terms: LeaseTerms) = {
+  private def part(name: String, terms: LimitTerms, breaker: Breaker) = {
     val send = sender(name)(LeaseMessages.write(terms, _: LeaseReport), LeaseMessages.readGrant)
-    new LeasedGate(terms, ServiceOverload, GateClock.System, send)
+    new LentLimit(terms, ServiceOverload, LimitClock.System, send, breaker)
   }
 
-  private def wayOf(name: String, terms: LeaseTerms): ValueReports = synchronized {
+  private def wayOf(name: String, terms: LimitTerms): ValueReports = synchronized {
     val known = ways.get((name, terms)).map(_.get).filter(_ != null)
     known.getOrElse {
       val made = newWay(name, terms)
@@ -37,9 +37,9 @@ private[pillarbox] object LeaseLedgers extends DriverMessages.Lender {
     }
   }
 
-  private def newWay(name: String, terms: LeaseTerms) = {
+  private def newWay(name: String, terms: LimitTerms) = {
     val send = sender(name)(LeaseMessages.write(terms, _: Seq[ValueReport]), LeaseMessages.readGrants)
-    new ValueReports(terms, ServiceOverload, GateClock.System, send)
+    new ValueReports(terms, ServiceOverload, LimitClock.System, send)
   }
 
   /** Returns the way of one sender to the ledgers, which has a name of its own, since each numbers its reports. */
@@ -74,12 +74,12 @@ private[pillarbox] object LeaseLedgers extends DriverMessages.Lender {
 private[async] final class DriverLedgers(nanoTime: () => Long) {
   import DriverLedgers._
 
-  private val ledgers = mutable.HashMap.empty[(String, LeaseTerms), Lent]
-  private val ofValues = mutable.HashMap.empty[(String, LeaseTerms), ValueLedgers]
+  private val ledgers = mutable.HashMap.empty[(String, LimitTerms), Lent]
+  private val ofValues = mutable.HashMap.empty[(String, LimitTerms), ValueLedgers]
   private var sweptNanos = nanoTime()
 
   /** Returns the answer to a report; null if a later one has overtaken it. */
-  def lend(key: String, terms: LeaseTerms, process: String, report: LeaseReport): LeaseGrant = synchronized {
+  def lend(key: String, terms: LimitTerms, process: String, report: LeaseReport): LeaseGrant = synchronized {
     val now = nanoTime()
     forgetUnused(now)
     val lent = ledgers.getOrElseUpdate((key, terms), new Lent(new LeaseLedger(terms)))
@@ -88,7 +88,7 @@ private[async] final class DriverLedgers(nanoTime: () => Long) {
   }
 
   /** Returns the answer to a message on values of a limit's key. */
-  def lend(key: String, terms: LeaseTerms, process: String, reports: Seq[ValueReport]): ValueGrants =
+  def lend(key: String, terms: LimitTerms, process: String, reports: Seq[ValueReport]): ValueGrants =
     synchronized {
       val now = nanoTime()
       forgetUnused(now)

@@ -1,7 +1,7 @@
 package io.pillarbox.spark.async
 
 import io.pillarbox.metered.lease._
-import io.pillarbox.metered.limit.Told
+import io.pillarbox.metered.limit.{Feedback, LimitTerms}
 
 /**
  * What executors and the driver tell each other of limits, in longs. A report begins with its limit's terms;
@@ -12,12 +12,12 @@ private[async] object LeaseMessages {
   private final val TermsSize = 4
   private final val ValueHead = 4
 
-  def write(terms: LeaseTerms, report: LeaseReport): Array[Long] = write(terms) ++ write(report, terms)
+  def write(terms: LimitTerms, report: LeaseReport): Array[Long] = write(terms) ++ write(report, terms)
 
-  private def write(terms: LeaseTerms): Array[Long] =
+  private def write(terms: LimitTerms): Array[Long] =
     Array(terms.calls.toLong, if (terms.adaptive) 1L else 0L, bits(terms.most), terms.intervalNanos)
 
-  private def write(report: LeaseReport, terms: LeaseTerms): Array[Long] = Array(
+  private def write(report: LeaseReport, terms: LimitTerms): Array[Long] = Array(
     report.number,
     report.applied,
     report.holds.toLong,
@@ -37,14 +37,14 @@ private[async] object LeaseMessages {
     use.told.fold(0L)(_.resetNanos)
   ) ++ use.returned.flatMap { case (slot, sum) => Seq(slot, bits(sum)) }
 
-  def readReport(m: Array[Long]): (LeaseTerms, LeaseReport) = {
+  def readReport(m: Array[Long]): (LimitTerms, LeaseReport) = {
     val terms = readTerms(m)
     (terms, readReport(m.drop(TermsSize), terms))
   }
 
-  private def readTerms(m: Array[Long]) = LeaseTerms(m(0).toInt, m(1) == 1, number(m(2)), m(3))
+  private def readTerms(m: Array[Long]) = LimitTerms(m(0).toInt, m(1) == 1, number(m(2)), m(3))
 
-  private def readReport(m: Array[Long], terms: LeaseTerms) = LeaseReport(
+  private def readReport(m: Array[Long], terms: LimitTerms) = LeaseReport(
     m(0),
     m(1),
     m(2).toInt,
@@ -62,7 +62,7 @@ private[async] object LeaseMessages {
     number(m(1)),
     number(m(2)),
     m(3),
-    Some(Told(number(m(4)), m(5))).filterNot(_.remaining.isNaN)
+    Some(Feedback(number(m(4)), m(5))).filterNot(_.remaining.isNaN)
   )
 
   def write(grant: LeaseGrant): Array[Long] = {
@@ -83,13 +83,13 @@ private[async] object LeaseMessages {
 
   def isOfValues(m: Array[Long]): Boolean = m(0) == OfValues
 
-  def write(terms: LeaseTerms, reports: Seq[ValueReport]): Array[Long] =
+  def write(terms: LimitTerms, reports: Seq[ValueReport]): Array[Long] =
     (OfValues +: write(terms)) ++ reports.flatMap { one =>
       val report = write(one.report, terms)
       Array(one.value.high, one.value.low, one.gate, report.length.toLong) ++ report
     }
 
-  def readReports(m: Array[Long]): (LeaseTerms, Seq[ValueReport]) = {
+  def readReports(m: Array[Long]): (LimitTerms, Seq[ValueReport]) = {
     val terms = readTerms(m.drop(1))
     val reports = Seq.newBuilder[ValueReport]
     var at = 1 + TermsSize

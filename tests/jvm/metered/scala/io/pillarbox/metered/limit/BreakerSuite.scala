@@ -8,16 +8,16 @@ import io.pillarbox.api.AsyncTimeoutException
 import org.scalatest.funsuite.AnyFunSuite
 
 /** A gate that stops calls to a service that is down. */
-class BreakerGateSuite extends AnyFunSuite {
+class BreakerSuite extends AnyFunSuite {
   private val busy = AsyncTimeoutException.attempt(1, 10)
   private val other = new RuntimeException("400")
   private def seconds(n: Int) = TimeUnit.SECONDS.toNanos(n.toLong)
 
   /** Calls that wait at the gate go on by themselves, and end when the test says. */
-  private final class World(failures: Int, around: CallGate => CallGate = identity) {
+  private final class World(failures: Int, around: Limiter => Limiter = identity) {
     val clock = new SimulatedClock
-    val breaker = new BreakerGate(failures, seconds(30), Overload.Default, clock)
-    val gate: CallGate = around(breaker)
+    val breaker = TestLimit.ofBreaker(failures, seconds(30), clock)
+    val gate: Limiter = around(breaker)
     val underWay = mutable.Queue.empty[Long]
     private var begun = 0
 
@@ -37,7 +37,7 @@ class BreakerGateSuite extends AnyFunSuite {
 
     def counts: (Int, Long) = {
       var found = (0, 0L)
-      breaker.takeCounts((times, nanos) => found = (times, nanos))
+      breaker.takeBreakerCounts((times, nanos) => found = (times, nanos))
       found
     }
   }
@@ -105,8 +105,8 @@ class BreakerGateSuite extends AnyFunSuite {
   }
 
   test("beside other limits a try that gets no permit there is no try") {
-    val slots = new ConcurrencyGate(2)
-    val world = new World(1, breaker => CallGate.all(breaker, slots))
+    val slots = TestLimit.ofCalls(2)
+    val world = new World(1, breaker => Limiter.all(breaker, slots))
     world.ask(2)
     world.end(busy)
     world.ask(3)
@@ -132,7 +132,7 @@ class BreakerGateSuite extends AnyFunSuite {
       @volatile var hasRun = false
       override def run(): Unit = hasRun = true
     }
-    val gate = CallGate.all(world.breaker)
+    val gate = Limiter.all(world.breaker)
     val (first, second) = (new Trial, new Trial)
     assert(gate.tryAcquire(first) && !gate.tryAcquire(second))
     first.permit.unused()

@@ -3,7 +3,7 @@ package io.pillarbox.metered.limit
 import scala.collection.mutable
 
 /** Moved by hand; runs what is due as it passes it. */
-final class ManualGateClock extends GateClock {
+final class ManualLimitClock extends LimitClock {
   private val tasks = mutable.Buffer.empty[(Long, Runnable)]
   private var now = Long.MaxValue - 500
 

@@ -11,7 +11,7 @@ package io.pillarbox.metered.limit
  * @param toleranceNanos the time by which charges may be early, to make up for those that came late
  * @param mostCredit the time of what is taken back that is kept
  */
-private[metered] final class Pace(spacingNanos: Double, toleranceNanos: Long, mostCredit: Long) {
+private[metered] final class Spacing(spacingNanos: Double, toleranceNanos: Long, mostCredit: Long) {
   private var isNew = true
   private var fullAt = 0L
   private var credit = 0L
@@ -28,7 +28,7 @@ private[metered] final class Pace(spacingNanos: Double, toleranceNanos: Long, mo
     (toleranceNanos + earlier - (base(now) - now)) / spacingNanos
 
   def charge(amount: Double, now: Long): Unit = {
-    val time = math.min(Pace.Longest, math.ceil(amount * spacingNanos)).toLong
+    val time = math.min(Spacing.Longest, math.ceil(amount * spacingNanos)).toLong
     val paid = math.min(credit, time)
     credit -= paid
     fullAt = base(now) + time - paid
@@ -37,7 +37,7 @@ private[metered] final class Pace(spacingNanos: Double, toleranceNanos: Long, mo
 
   /** Takes a charge back. What exceeds the present debt is kept for what comes. */
   def giveBack(amount: Double, now: Long): Unit = if (!isNew) {
-    val time = math.min(Pace.Longest, math.floor(amount * spacingNanos)).toLong
+    val time = math.min(Spacing.Longest, math.floor(amount * spacingNanos)).toLong
     val debt = base(now) - now
     fullAt = now + math.max(0L, debt - time)
     credit = math.min(mostCredit, credit + math.max(0L, time - debt))
@@ -47,7 +47,7 @@ private[metered] final class Pace(spacingNanos: Double, toleranceNanos: Long, mo
   private def base(now: Long): Long = if (!isNew && fullAt - now > 0) fullAt else now
 }
 
-private object Pace {
+private object Spacing {
 
   /** Ten years. */
   private final val Longest = 3.2e17

@@ -8,7 +8,7 @@ import scala.collection.mutable
 import io.pillarbox.mailbox.MailboxTesting
 import org.scalatest.funsuite.AnyFunSuite
 
-class CallGateSuite extends AnyFunSuite {
+class LimiterSuite extends AnyFunSuite {
 
   private final class Waiter(name: String, log: mutable.Buffer[String]) extends Runnable {
     override def run(): Unit = log += name
@@ -16,7 +16,7 @@ class CallGateSuite extends AnyFunSuite {
 
   test("a concurrency gate gives out at most its permits, then serves in order, without overtaking") {
     val log = mutable.Buffer.empty[String]
-    val gate = new ConcurrencyGate(2)
+    val gate = TestLimit.ofCalls(2)
     assert(gate.tryAcquire(new Waiter("a", log)) && gate.tryAcquire(new Waiter("b", log)))
     assert(!gate.tryAcquire(new Waiter("c", log)) && !gate.tryAcquire(new Waiter("d", log)))
     gate.release()
@@ -31,7 +31,7 @@ class CallGateSuite extends AnyFunSuite {
 
   test("a waiter that is cancelled leaves the line; one that was served can't be") {
     val log = mutable.Buffer.empty[String]
-    val gate = new ConcurrencyGate(1)
+    val gate = TestLimit.ofCalls(1)
     gate.tryAcquire(() => ())
     val (first, second) = (new Waiter("first", log), new Waiter("second", log))
     gate.tryAcquire(first)
@@ -42,9 +42,9 @@ class CallGateSuite extends AnyFunSuite {
   }
 
   test("a rate gate spaces calls evenly and serves waiters in order") {
-    val clock = new ManualGateClock
+    val clock = new ManualLimitClock
     val log = mutable.Buffer.empty[String]
-    val gate = new RateGate(4, 100, 1, clock)
+    val gate = TestLimit.ofRate(4, 100, 1, clock)
     assert(gate.tryAcquire(() => ()))
     Seq("a", "b", "c").foreach(name => assert(!gate.tryAcquire(new Waiter(name, log))))
     clock.advance(25)
@@ -60,8 +60,8 @@ class CallGateSuite extends AnyFunSuite {
 
   test("in no stretch of its interval does a rate gate start more than its permits, whatever the burst") {
     for (burst <- Seq(1, 3); permits <- Seq(1, 3, 7)) {
-      val clock = new ManualGateClock
-      val gate = new RateGate(permits.toDouble, 100, burst.toDouble, clock)
+      val clock = new ManualLimitClock
+      val gate = TestLimit.ofRate(permits.toDouble, 100, burst.toDouble, clock)
       val starts = mutable.Buffer.empty[Long]
       def start(): Unit = starts += clock.nanoTime
       var asked = 0
@@ -80,15 +80,15 @@ class CallGateSuite extends AnyFunSuite {
   }
 
   test("a burst may start at once after a pause and is then used up") {
-    val clock = new ManualGateClock
-    val gate = new RateGate(10, 100, 3, clock)
+    val clock = new ManualLimitClock
+    val gate = TestLimit.ofRate(10, 100, 3, clock)
     clock.advance(1000)
     assert(Seq.fill(4)(gate.tryAcquire(() => ())) == Seq(true, true, true, false))
   }
 
   test("a rate gate that nobody waits for any more wakes once at most") {
-    val clock = new ManualGateClock
-    val gate = new RateGate(1, 100, 1, clock)
+    val clock = new ManualLimitClock
+    val gate = TestLimit.ofRate(1, 100, 1, clock)
     gate.tryAcquire(() => ())
     val waiter: Runnable = () => fail("was cancelled")
     gate.tryAcquire(waiter)
@@ -99,16 +99,16 @@ class CallGateSuite extends AnyFunSuite {
 
   test("by the machine's clock a rate gate serves those who wait") {
     val served = new AtomicInteger
-    val gate = new RateGate(1000, 1000000000L)
+    val gate = TestLimit.ofRate(1000, 1000000000L, 10, LimitClock.System)
     (1 to 30).foreach(_ => if (gate.tryAcquire(() => served.incrementAndGet())) served.incrementAndGet())
     MailboxTesting.eventually("all were served")(served.get == 30)
   }
 
   test("both limits hold at once, in whichever of the two a waiter stands") {
-    val clock = new ManualGateClock
+    val clock = new ManualLimitClock
     val log = mutable.Buffer.empty[String]
-    val concurrency = new ConcurrencyGate(1)
-    val gate = CallGate.all(concurrency, new RateGate(1, 100, 1, clock))
+    val concurrency = TestLimit.ofCalls(1)
+    val gate = Limiter.all(concurrency, TestLimit.ofRate(1, 100, 1, clock))
     assert(gate.tryAcquire(() => ()))
     assert(!gate.tryAcquire(new Waiter("a", log)))
     clock.advance(200)
@@ -125,9 +125,9 @@ class CallGateSuite extends AnyFunSuite {
   }
 
   test("a waiter of both limits can be cancelled at each of them, and gives back what it holds") {
-    val clock = new ManualGateClock
-    val concurrency = new ConcurrencyGate(1)
-    val gate = CallGate.all(concurrency, new RateGate(1, 100, 1, clock))
+    val clock = new ManualLimitClock
+    val concurrency = TestLimit.ofCalls(1)
+    val gate = Limiter.all(concurrency, TestLimit.ofRate(1, 100, 1, clock))
     assert(gate.tryAcquire(() => ()))
     val atFirst: Runnable = () => fail("was cancelled")
     assert(!gate.tryAcquire(atFirst) && gate.cancel(atFirst) && !gate.cancel(atFirst))
@@ -139,56 +139,58 @@ class CallGateSuite extends AnyFunSuite {
   }
 
   test("an unlimited gate is left out of a composition") {
-    val gate = new ConcurrencyGate(1)
+    val gate = TestLimit.ofCalls(1)
     assert(
-      (CallGate.all(CallGate.Unlimited, gate) eq gate) && (CallGate.all(gate, CallGate.Unlimited) eq gate)
+      (Limiter.all(Limiter.Unlimited, gate) eq gate) && (Limiter.all(gate, Limiter.Unlimited) eq gate)
     )
-    assert(CallGate.Unlimited.tryAcquire(() => ()) && !CallGate.Unlimited.cancel(() => ()))
+    assert(Limiter.Unlimited.tryAcquire(() => ()) && !Limiter.Unlimited.cancel(() => ()))
   }
 
   test("gates refuse limits that are not positive, with the value") {
-    assert(intercept[IllegalArgumentException](new ConcurrencyGate(0)).getMessage.contains("not 0"))
-    assert(intercept[IllegalArgumentException](new RateGate(-1, 5)).getMessage.contains("not -1"))
-    assert(intercept[IllegalArgumentException](new RateGate(1, 0)).getMessage.contains("not 0"))
-    assert(
-      intercept[IllegalArgumentException](new RateGate(1, 5, 0, GateClock.System)).getMessage
-        .contains("not 0")
-    )
+    def refused(made: => LocalLimit) = intercept[IllegalArgumentException](made).getMessage
+    assert(refused(TestLimit.ofCalls(-1)).contains("-1"))
+    assert(refused(TestLimit.ofRate(-1, 5, 1, LimitClock.System)).contains("-1"))
+    assert(refused(TestLimit.ofRate(1, 0, 1, LimitClock.System)).contains(",0)"))
+    assert(refused(TestLimit.ofRate(1, 5, 0, LimitClock.System)).contains("not 0"))
   }
 
-  test("under load no permit is lost or made up, with waiters that come, go and are cancelled") {
+  test("under load no permit is lost or made up, by operators that share limits in any order") {
     val max = 3
-    val concurrency = new ConcurrencyGate(max)
-    val gate = CallGate.all(concurrency, new RateGate(1000000, 100000000L, 1000, GateClock.System))
-    val (out, most, calls) = (new AtomicInteger, new AtomicInteger, new AtomicInteger)
-    def call(): Unit = {
-      most.accumulateAndGet(out.incrementAndGet(), math.max(_, _))
-      calls.incrementAndGet()
-      out.decrementAndGet()
-      gate.release()
-    }
-    val workers = (1 to 4).map { _ =>
+    val Seq(one, two, three) = Seq.fill(3)(TestLimit.ofCalls(max))
+    val rate = TestLimit.ofRate(1000000, 100000000L, 1000, LimitClock.System)
+    val limiters =
+      Seq(Seq(one, rate), Seq(one, two), Seq(two, three), Seq(three, one)).map(Limiter.all(_: _*))
+    val out = Seq(one, two, three).map(_ -> new AtomicInteger).toMap[Limiter, AtomicInteger]
+    val calls = new AtomicInteger
+    val workers = limiters.map { limiter =>
+      val own = limiter.parts.toSeq.flatMap(part => out.get(part.limit))
+      def call(): Unit = {
+        own.foreach(limit => assert(limit.incrementAndGet() <= max))
+        calls.incrementAndGet()
+        own.foreach(_.decrementAndGet())
+        limiter.release()
+      }
       MailboxTesting.start {
         val random = ThreadLocalRandom.current()
         (1 to 5000).foreach { _ =>
           val state = new AtomicReference("in line")
           val waiter: Runnable =
-            () => if (state.compareAndSet("in line", "served")) call() else gate.release()
-          if (gate.tryAcquire(waiter)) {
+            () => if (state.compareAndSet("in line", "served")) call() else limiter.release()
+          if (limiter.tryAcquire(waiter)) {
             state.set("served")
             call()
-          } else if (random.nextInt(3) == 0 && gate.cancel(waiter)) state.set("cancelled")
+          } else if (random.nextInt(3) == 0 && limiter.cancel(waiter)) state.set("cancelled")
           else MailboxTesting.eventually("served")(state.get == "served")
         }
       }
     }
     workers.foreach(MailboxTesting.await(_))
-    assert(most.get <= max && concurrency.inUse == 0 && calls.get > 0)
+    assert(Seq(one, two, three).forall(_.inUse == 0) && calls.get > 0)
   }
 
   test("a pause that is over while all permits are out leaves no timer behind") {
-    val clock = new ManualGateClock
-    val gate = new ConcurrencyGate(1, clock)
+    val clock = new ManualLimitClock
+    val gate = TestLimit.ofCalls(1, clock)
     assert(gate.tryAcquire(() => ()))
     gate.pause(10)
     val log = mutable.Buffer.empty[String]

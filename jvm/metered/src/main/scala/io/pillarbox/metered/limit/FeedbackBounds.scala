@@ -3,27 +3,27 @@ package io.pillarbox.metered.limit
 import java.util
 
 /**
- * What the service has said is left: until its time no more is charged from when that was heard. All that was
- * said holds together. One thread at a time.
+ * What the service has said is left: until its time no more is charged from when that was received. All
+ * that was said holds together. One thread at a time.
  *
  * @param intervalNanos the time after which all is there again where the service does not say when
  */
-private[metered] final class ToldBounds(intervalNanos: Long) {
-  import ToldBounds._
+private[metered] final class FeedbackBounds(intervalNanos: Long) {
+  import FeedbackBounds._
 
   /** By their ends. */
   private val bounds = new util.ArrayList[Bound]
 
-  /** The number of what was heard last. What is charged counts against that, and all that was heard before. */
-  var heard: Long = 0L
+  /** The number of the last feedback. What is charged counts against that, and all that came before. */
+  var last: Long = 0L
 
-  def hear(said: Told, now: Long): Unit = {
+  def receive(said: Feedback, now: Long): Unit = {
     expire(now)
-    heard += 1
+    last += 1
     val wait =
-      if (said.resetNanos == Told.NoReset) intervalNanos
+      if (said.resetNanos == Feedback.NoReset) intervalNanos
       else math.min(said.resetNanos, Overload.LongestPauseNanos)
-    val made = new Bound(heard, now + wait, said.remaining, isNone = said.remaining <= 0)
+    val made = new Bound(last, now + wait, said.remaining, isNone = said.remaining <= 0)
     // It stays stricter than these, whatever is given back: of what was charged since, less counts against it.
     bounds.removeIf(old =>
       old.end - made.end <= 0 && old.left >= made.left && (made.isNone || !old.isNone)
@@ -53,23 +53,26 @@ private[metered] final class ToldBounds(intervalNanos: Long) {
     least
   }
 
-  def hasRoom(amount: Double, now: Long): Boolean =
-    bounds.isEmpty || amount <= room(now) + amount * Rounding
-
   /** The time in ns until there is room for this much, if nothing is given back. */
   def waitNanos(amount: Double, now: Long): Long = {
-    expire(now)
     var wait = 0L
-    bounds.forEach(bound =>
-      if (amount > bound.left + amount * Rounding) wait = math.max(wait, bound.end - now)
-    )
+    if (!isEmpty(now))
+      bounds.forEach(bound =>
+        if (amount > bound.left + amount * Rounding) wait = math.max(wait, bound.end - now)
+      )
     wait
+  }
+
+  /** Charges a call. */
+  def charge(call: Charge): Unit = {
+    call.feedback = last
+    charge(call.amount, last)
   }
 
   /**
    * Charges an amount, or gives a negative one back.
    *
-   * @param since what was heard last when its call was charged: that counts against no later bound
+   * @param since the last feedback when its call was charged: that counts against no later bound
    */
   def charge(amount: Double, since: Long): Unit =
     if (!bounds.isEmpty) bounds.forEach(bound => if (bound.number <= since) bound.left -= amount)
@@ -90,9 +93,23 @@ private[metered] final class ToldBounds(intervalNanos: Long) {
     while (!bounds.isEmpty && now - bounds.get(0).end >= 0) bounds.remove(0)
 }
 
-private object ToldBounds {
+private object FeedbackBounds {
   private final val Most = 16
   private final val Rounding = 1e-9
 
   private final class Bound(val number: Long, val end: Long, var left: Double, val isNone: Boolean)
+}
+
+/**
+ * What the service has said of a limit.
+ *
+ * @param remaining the amount that is left
+ * @param resetNanos the time from now until all of it is there again; [[Feedback.NoReset]] if that was not said
+ */
+private[pillarbox] final case class Feedback(remaining: Double, resetNanos: Long)
+
+private[pillarbox] object Feedback {
+
+  /** In the place of a time that the service has not told. */
+  final val NoReset = Long.MaxValue
 }

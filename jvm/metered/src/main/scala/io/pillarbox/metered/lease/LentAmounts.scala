@@ -2,14 +2,14 @@ package io.pillarbox.metered.lease
 
 import scala.collection.mutable
 
-import io.pillarbox.metered.limit.{Claim, ReportedMean, Told, ToldBounds}
+import io.pillarbox.metered.limit._
 
 /**
  * What a process has of a rate that is lent, and its account of it. Amounts that it does not use are returned
- * by the slot that they count into. Under the lock of the gate.
+ * by the slot that they count into. Under the lock of limits.
  */
-private[lease] final class AmountPool(terms: LeaseTerms) {
-  import AmountPool._
+private[lease] final class LentAmounts(terms: LimitTerms) extends Amounts {
+  import LentAmounts._
 
   private var left = 0.0
   private var end = 0L
@@ -20,8 +20,8 @@ private[lease] final class AmountPool(terms: LeaseTerms) {
   private var mean = Double.NaN
 
   /** What the service has said here; the lender is told the strictest until it has answered. */
-  private val bounds = new ToldBounds(terms.intervalNanos)
-  private var told: Option[Told] = None
+  private val bounds = new FeedbackBounds(terms.intervalNanos)
+  private var told: Option[Feedback] = None
   private var toldNanos = 0L
   private var toldIn = 0L
 
@@ -33,41 +33,39 @@ private[lease] final class AmountPool(terms: LeaseTerms) {
     left = 0.0
   }
 
-  def take(waiter: Runnable, now: Long): Boolean = {
-    val amount = needOf(waiter)
-    val granted = amount <= left + terms.most * Rounding && bounds.hasRoom(amount, now)
-    if (granted) {
-      left = math.max(0.0, left - amount)
-      bounds.charge(amount, bounds.heard)
-      Claim.note(waiter, amount, slot, bounds.heard)
-    }
-    granted
+  override def waitNanos(charge: Charge, now: Long): Long = {
+    expire(now)
+    val isThere = needOf(charge) <= left + terms.most * Rounding
+    if (isThere) bounds.waitNanos(needOf(charge), now) else Limit.Never
   }
 
-  private def needOf(waiter: Runnable): Double = waiter match {
-    case claim: Claim if claim.asked.isNaN && !mean.isNaN => math.min(terms.most, mean)
-    case claim: Claim => own.toCharge(claim.asked)
-    case _ => 1.0
+  override def take(charge: Charge, now: Long): Unit = {
+    charge.amount = needOf(charge)
+    charge.slot = slot
+    left = math.max(0.0, left - charge.amount)
+    bounds.charge(charge)
   }
 
-  /** Takes a claim back whose call did not begin. */
-  def unused(claim: Claim, now: Long): Unit = {
-    bounds.charge(-claim.charged, claim.heard)
-    if (claim.slot == slot && now - end < 0) left += claim.charged else giveBack(claim.slot, claim.charged)
+  private def needOf(charge: Charge): Double =
+    if (charge.asked.isNaN && !mean.isNaN) math.min(terms.most, mean) else own.toCharge(charge.asked)
+
+  override def giveBack(charge: Charge, now: Long): Unit = {
+    bounds.charge(-charge.amount, charge.feedback)
+    if (charge.slot == slot && now - end < 0) left += charge.amount else giveBack(charge.slot, charge.amount)
   }
 
-  def settle(claim: Claim, used: Double): Unit = {
-    val more = own.settled(claim, used) - claim.charged
-    bounds.charge(more, claim.heard)
-    if (more > 0) missing += more else if (more < 0) giveBack(claim.slot, -more)
+  override def settle(charge: Charge, used: Double, now: Long): Unit = {
+    val more = own.settled(charge, used) - charge.amount
+    bounds.charge(more, charge.feedback)
+    if (more > 0) missing += more else if (more < 0) giveBack(charge.slot, -more)
   }
 
   private def giveBack(slot: Long, amount: Double): Unit =
     returned.getOrElseUpdate(slot, new Returned).add(amount)
 
   /** Takes note of what the service said; what is here goes back if that is less. */
-  def hear(said: Told, now: Long): Unit = {
-    bounds.hear(said, now)
+  override def receive(said: Feedback, now: Long): Unit = {
+    bounds.receive(said, now)
     if (!toldNow(now).exists(_.remaining < said.remaining)) {
       told = Some(said)
       toldNanos = now
@@ -77,20 +75,21 @@ private[lease] final class AmountPool(terms: LeaseTerms) {
   }
 
   /** What the lender has to hear, as it is to be said now. */
-  private def toldNow(now: Long): Option[Told] =
-    told.filter(_.resetNanos == Told.NoReset).orElse {
+  private def toldNow(now: Long): Option[Feedback] =
+    told.filter(_.resetNanos == Feedback.NoReset).orElse {
       told.map(said => said.copy(resetNanos = said.resetNanos - (now - toldNanos))).filter(_.resetNanos > 0)
     }
 
-  /** False if the service has said that nothing is left. */
-  def mayBegin(now: Long): Boolean = !bounds.isClosed(now)
+  override def isClosed(now: Long): Boolean = bounds.isClosed(now)
+
+  override def isBound(now: Long): Boolean = !bounds.isEmpty(now)
 
   /**
    * @param number that of the report
    * @param acked the last report that was answered
    * @param head the first that waits, or null
    */
-  def report(number: Long, acked: Long, head: Runnable, now: Long): AmountUse = {
+  def report(number: Long, acked: Long, head: Charge, now: Long): AmountUse = {
     if (toldIn > 0 && acked >= toldIn) told = None
     if (toldIn == 0) toldIn = number
     // What is too little for the first is of use to nobody here.
@@ -98,10 +97,7 @@ private[lease] final class AmountPool(terms: LeaseTerms) {
     returned.valuesIterator.foreach(_.reportedIn(number))
     returned.filterInPlace((slot, _) => math.abs(slot - this.slot) < KeptSlots): Unit
     AmountUse(
-      head match {
-        case claim: Claim if claim.asked.isNaN => if (own.isKnown) needOf(claim) else Double.NaN
-        case waiter => needOf(waiter)
-      },
+      if (head eq null) 1.0 else if (head.asked.isNaN && !own.isKnown) Double.NaN else needOf(head),
       returned.iterator.filter(_._2.lastIn > acked).map { case (slot, back) => slot -> back.sum }.toSeq,
       missing,
       own.sum,
@@ -124,7 +120,7 @@ private[lease] final class AmountPool(terms: LeaseTerms) {
   }
 }
 
-private object AmountPool {
+private object LentAmounts {
   private final val Rounding = 1e-9
 
   /** More than a slot counts. */

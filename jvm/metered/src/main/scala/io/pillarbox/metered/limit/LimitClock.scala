@@ -4,8 +4,8 @@ import java.util.concurrent.TimeUnit
 
 import io.pillarbox.mailbox.SystemProcessingTimeService
 
-/** The clock of gates, which also runs tasks at a time. */
-private[pillarbox] trait GateClock {
+/** The clock of limits, which also runs tasks at a time. */
+private[pillarbox] trait LimitClock {
 
   /** Nanoseconds from an arbitrary origin, never backwards. Any thread. */
   def nanoTime: Long
@@ -14,10 +14,10 @@ private[pillarbox] trait GateClock {
   def schedule(delayNanos: Long, task: Runnable): Unit
 }
 
-private[pillarbox] object GateClock {
+private[pillarbox] object LimitClock {
 
   /** The clock of the machine, on the scheduler thread that all tasks of this JVM share. */
-  val System: GateClock = new GateClock {
+  val System: LimitClock = new LimitClock {
     override def nanoTime: Long = java.lang.System.nanoTime()
 
     override def schedule(delayNanos: Long, task: Runnable): Unit = {

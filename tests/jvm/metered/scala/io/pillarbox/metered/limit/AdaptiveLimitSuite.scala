@@ -9,7 +9,7 @@ import io.pillarbox.api.{AsyncTimeoutException, RetryAfter}
 import org.scalatest.funsuite.AnyFunSuite
 
 /** A limit that follows what a service bears. */
-class AdaptiveGateSuite extends AnyFunSuite {
+class AdaptiveLimitSuite extends AnyFunSuite {
   private val busy = AsyncTimeoutException.attempt(1, 10)
 
   private class ComeBack(ms: => Long) extends RuntimeException with RetryAfter {
@@ -17,7 +17,7 @@ class AdaptiveGateSuite extends AnyFunSuite {
   }
 
   /** Time passes whenever somebody looks. */
-  private class TickingClock extends GateClock {
+  private class TickingClock extends LimitClock {
     var now = 0L
     val tasks = mutable.Buffer.empty[Runnable]
 
@@ -29,17 +29,17 @@ class AdaptiveGateSuite extends AnyFunSuite {
     override def schedule(delayNanos: Long, task: Runnable): Unit = tasks += task
   }
 
-  private def take(gate: CallGate, permits: Int): Unit =
+  private def take(gate: Limiter, permits: Int): Unit =
     (1 to permits).foreach(_ => assert(gate.tryAcquire(() => ())))
 
-  private def end(gate: CallGate, error: Throwable, startNanos: Long): Unit = {
+  private def end(gate: Limiter, error: Throwable, startNanos: Long): Unit = {
     gate.observe(startNanos, error)
     gate.release()
   }
 
   test("overload takes three tenths once for all attempts that were under way, and leaves one at least") {
     val clock = new SimulatedClock
-    val gate = new AdaptiveGate(10, Overload.Default, clock)
+    val gate = TestLimit.adaptive(10, clock)
     assert(gate.limitNow == 10)
     take(gate, 10)
     val started = clock.nanoTime
@@ -57,7 +57,7 @@ class AdaptiveGateSuite extends AnyFunSuite {
   test("a pause that ends just when somebody comes does not keep it waiting") {
     (-20L to 20L).foreach { before =>
       val clock = new TickingClock
-      val gate = new AdaptiveGate(1, Overload.Default, clock)
+      val gate = TestLimit.adaptive(1, clock)
       take(gate, 1)
       end(gate, new ComeBack(1), 0)
       clock.now = TimeUnit.MILLISECONDS.toNanos(1) - before
@@ -71,7 +71,7 @@ class AdaptiveGateSuite extends AnyFunSuite {
 
   test("answers raise it again by one for as many as are under way, up to where it began") {
     val clock = new SimulatedClock
-    val gate = new AdaptiveGate(10, Overload.Default, clock)
+    val gate = TestLimit.adaptive(10, clock)
     (1 to 20).foreach { i =>
       clock.run(i.toLong)
       take(gate, 1)
@@ -91,7 +91,7 @@ class AdaptiveGateSuite extends AnyFunSuite {
 
   test("answers of a limit that is not made use of say nothing") {
     val clock = new SimulatedClock
-    val gate = new AdaptiveGate(10, Overload.Default, clock)
+    val gate = TestLimit.adaptive(10, clock)
     take(gate, 1)
     end(gate, busy, clock.nanoTime)
     (1 to 100).foreach { _ =>
@@ -102,7 +102,7 @@ class AdaptiveGateSuite extends AnyFunSuite {
   }
 
   test("other failures, and calls that were cancelled, say nothing") {
-    val gate = new AdaptiveGate(2, Overload.Default, new SimulatedClock)
+    val gate = TestLimit.adaptive(2, new SimulatedClock)
     take(gate, 2)
     end(gate, new IllegalStateException("no"), 0L)
     gate.release()
@@ -111,7 +111,7 @@ class AdaptiveGateSuite extends AnyFunSuite {
 
   test("nobody begins before the service said to come back") {
     val clock = new SimulatedClock
-    val gate = new AdaptiveGate(4, Overload.Default, clock)
+    val gate = TestLimit.adaptive(4, clock)
     val served = mutable.Buffer.empty[(Int, Long)]
     val before = clock.nanoTime - 1
     take(gate, 2)
@@ -131,7 +131,7 @@ class AdaptiveGateSuite extends AnyFunSuite {
 
   test("one that can't say when to come back is overload without a wait, and a century is no overflow") {
     val clock = new SimulatedClock
-    val gate = new AdaptiveGate(4, Overload.Default, clock)
+    val gate = TestLimit.adaptive(4, clock)
     take(gate, 1)
     end(gate, new ComeBack(throw new IllegalStateException("broken")), clock.nanoTime)
     assert(gate.limitNow == 2 && gate.tryAcquire(() => ()))
@@ -141,7 +141,7 @@ class AdaptiveGateSuite extends AnyFunSuite {
   }
 
   test("a permit that nobody held is refused, and a waiter that is cancelled leaves the line") {
-    val gate = new AdaptiveGate(1, Overload.Default, new SimulatedClock)
+    val gate = TestLimit.adaptive(1, new SimulatedClock)
     intercept[IllegalStateException](gate.release())
     take(gate, 1)
     val waiter: Runnable = () => fail("it was cancelled")
@@ -156,7 +156,7 @@ class AdaptiveGateSuite extends AnyFunSuite {
    */
   private final class Service(random: Random, ceiling: Int, capacity: Long => Int, comeBackMs: Long) {
     val clock = new SimulatedClock
-    val gate = new AdaptiveGate(ceiling, Overload.Default, clock)
+    val gate = TestLimit.adaptive(ceiling, clock)
     var underWay, answered, refused, most = 0
     private var pausedUntil = 0L
     private var ending = false
