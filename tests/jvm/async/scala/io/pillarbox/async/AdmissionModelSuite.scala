@@ -9,6 +9,7 @@ import io.pillarbox.api.RetryAfter
 import io.pillarbox.async.AsyncHarness._
 import io.pillarbox.metered.budget._
 import io.pillarbox.metered.journal.{CallKey, CallTicket, TicketJournal}
+import io.pillarbox.metered.lease.TestLending
 import io.pillarbox.metered.limit._
 import io.pillarbox.tags.Whole
 import org.scalatest.funsuite.AnyFunSuite
@@ -97,8 +98,9 @@ private object AdmissionModelSuite {
 
     /** True for a call that gets an answer. */
     var answers: () => Boolean = () => random.nextInt(4) > 0
-    private val ledger = new BudgetLedger(terms)
-    private val parts = Seq("one", "other").map(process => new BudgetPart(terms, clock, send(process)(_, _)))
+    private val ledger = new BudgetAllocator(terms)
+    private val parts =
+      Seq("one", "other").map(process => TestLending.part(terms, clock)(send(process)(_, _)))
     private val slots = mutable.Buffer.empty[LocalLimit]
 
     private def send(process: String)(report: BudgetReport, answer: BudgetGrant => Unit): Unit =

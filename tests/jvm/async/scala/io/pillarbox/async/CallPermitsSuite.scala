@@ -188,13 +188,10 @@ class CallPermitsSuite extends AnyFunSuite {
 
   private final class Bank(terms: BudgetTerms) {
     val clock = new SimulatedClock
-    val ledger = new BudgetLedger(terms)
-    val part = new BudgetPart(
-      terms,
-      clock,
-      (report, answer) =>
-        clock.in(10)(Option(ledger.report("", "p", report, clock.nanoTime)).foreach(answer(_)))
-    )
+    val ledger = new BudgetAllocator(terms)
+    val part = TestLending.part(terms, clock) { (report, answer) =>
+      clock.in(10)(Option(ledger.report("", "p", report, clock.nanoTime)).foreach(answer(_)))
+    }
 
     def tick(desk: Desk): Unit = (1 to 10).foreach { _ =>
       clock.run(clock.nowMs + 200)
@@ -207,12 +204,7 @@ class CallPermitsSuite extends AnyFunSuite {
       val clock = new SimulatedClock
       val gates = Seq(
         TestLimit.ofCalls(5, clock),
-        new LentLimit(
-          LimitTerms(5),
-          Overload.Default,
-          clock,
-          (_, answer) => answer(LeaseGrant(5, 0L, 1L << 40))
-        )
+        TestLending.limit(LimitTerms(5), clock)((_, answer) => answer(LimitGrant(5, 0L, 1L << 40)))
       )
       gates.foreach { gate =>
         val desk = new Desk(gate)

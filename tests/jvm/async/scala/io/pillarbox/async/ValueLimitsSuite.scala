@@ -8,7 +8,7 @@ import scala.util.Random
 import io.pillarbox.api.RetryAfter
 import io.pillarbox.async.AsyncHarness._
 import io.pillarbox.metered.journal.CallKey
-import io.pillarbox.metered.lease.LentLimit
+import io.pillarbox.metered.lease.TestLending
 import io.pillarbox.metered.limit._
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -250,7 +250,7 @@ class ValueLimitsSuite extends AnyFunSuite {
     test(s"a word on calls is of the common rate where the value's limit can't hear it, lent: $isLent") {
       val clock = new SimulatedClock
       val terms = LimitTerms(calls = 2)
-      val leased = new LentLimit(terms, Overload.Default, clock, (_, _) => ())
+      val leased = TestLending.limit(terms, clock)((_, _) => ())
       val own = if (isLent) leased else TestLimit.ofCalls(2)
       val ofTokens = TestLimit.ofRate(1000.0, Second, 1000.0, clock)
       val common = TestLimit.ofRate(20.0, Second, 1.0, clock)

@@ -140,16 +140,6 @@ class AdaptiveLimitSuite extends AnyFunSuite {
     assert(!gate.tryAcquire(() => ()))
   }
 
-  test("a permit that nobody held is refused, and a waiter that is cancelled leaves the line") {
-    val gate = TestLimit.adaptive(1, new SimulatedClock)
-    intercept[IllegalStateException](gate.release())
-    take(gate, 1)
-    val waiter: Runnable = () => fail("it was cancelled")
-    assert(!gate.tryAcquire(waiter) && gate.cancel(waiter) && !gate.cancel(waiter))
-    gate.release()
-    assert(gate.inUse == 0)
-  }
-
   /**
    * Calls of 10 ms in a service that bears `capacity` of them, and answers the rest with overload. `capacity`
    * changes with time.

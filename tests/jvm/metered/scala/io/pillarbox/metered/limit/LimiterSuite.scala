@@ -6,6 +6,7 @@ import java.util.concurrent.atomic.{AtomicInteger, AtomicReference}
 import scala.collection.mutable
 
 import io.pillarbox.mailbox.MailboxTesting
+import io.pillarbox.metered.lease.{LimitGrant, TestLending}
 import org.scalatest.funsuite.AnyFunSuite
 
 class LimiterSuite extends AnyFunSuite {
@@ -14,34 +15,69 @@ class LimiterSuite extends AnyFunSuite {
     override def run(): Unit = log += name
   }
 
-  test("a concurrency gate gives out at most its permits, then serves in order, without overtaking") {
-    val log = mutable.Buffer.empty[String]
-    val gate = TestLimit.ofCalls(2)
-    assert(gate.tryAcquire(new Waiter("a", log)) && gate.tryAcquire(new Waiter("b", log)))
-    assert(!gate.tryAcquire(new Waiter("c", log)) && !gate.tryAcquire(new Waiter("d", log)))
-    gate.release()
-    assert(log == Seq("c") && gate.inUse == 2)
-    assert(!gate.tryAcquire(new Waiter("e", log)))
-    (1 to 2).foreach(_ => gate.release())
-    assert(log == Seq("c", "d", "e"))
-    (1 to 2).foreach(_ => gate.release())
-    assert(gate.inUse == 0)
-    assert(intercept[IllegalStateException](gate.release()).getMessage.contains("nobody held"))
+  /** Limits of two calls in flight, beside which nothing holds them up. */
+  private val kinds = Map[String, LimitClock => Limit](
+    "of calls" -> { (clock: LimitClock) => TestLimit.ofCalls(2, clock) },
+    "that adapts" -> { (clock: LimitClock) => TestLimit.adaptive(2, clock) },
+    "with a breaker" -> { (clock: LimitClock) =>
+      new LocalLimit(LimitTerms(2), Overload.Default, clock, new Breaker(3, 1000L, Overload.Default))
+    },
+    "with a rate" -> { (clock: LimitClock) =>
+      val terms = LimitTerms(2, most = 1e9, intervalNanos = 1000L)
+      new LocalLimit(terms, Overload.Default, clock, null, 1e6)
+    },
+    "that is lent" -> { (clock: LimitClock) =>
+      val lent = TestLending.limit(LimitTerms(2), clock)((_, answer) => answer(LimitGrant(2, 0L, 1L << 40)))
+      lent.tryAcquire(() => ())
+      lent.release()
+      lent
+    }
+  )
+
+  for ((kind, make) <- kinds) {
+    test(s"a limit $kind gives out its permits, then serves in order, without overtaking") {
+      val log = mutable.Buffer.empty[String]
+      val limit = make(new SimulatedClock)
+      assert(limit.tryAcquire(new Waiter("a", log)) && limit.tryAcquire(new Waiter("b", log)))
+      assert(!limit.tryAcquire(new Waiter("c", log)) && !limit.tryAcquire(new Waiter("d", log)))
+      limit.release()
+      assert(log == Seq("c") && limit.inUse == 2 && limit.limitNow == 2)
+      assert(!limit.tryAcquire(new Waiter("e", log)))
+      (1 to 2).foreach(_ => limit.release())
+      assert(log == Seq("c", "d", "e"))
+      (1 to 2).foreach(_ => limit.release())
+      assert(limit.inUse == 0)
+      assert(intercept[IllegalStateException](limit.release()).getMessage.contains("nobody held"))
+    }
+
+    test(s"a waiter of a limit $kind that is cancelled leaves the queue; one that was served can't be") {
+      val log = mutable.Buffer.empty[String]
+      val limit = make(new SimulatedClock)
+      (1 to 2).foreach(_ => limit.tryAcquire(() => ()))
+      val (first, second) = (new Waiter("first", log), new Waiter("second", log))
+      limit.tryAcquire(first)
+      limit.tryAcquire(second)
+      assert(limit.cancel(first) && !limit.cancel(first))
+      limit.release()
+      assert(log == Seq("second") && !limit.cancel(second))
+    }
+
+    test(s"a pause of a limit $kind is for all who share it, and a shorter one does not end it") {
+      val clock = new SimulatedClock
+      val limit = make(clock)
+      val at = mutable.Buffer.empty[Long]
+      assert(limit.tryAcquire(() => ()) && limit.mayBegin)
+      limit.pause(5000000000L)
+      limit.pause(10L)
+      assert(!limit.tryAcquire(() => at += clock.nowMs) && !limit.mayBegin)
+      clock.run(4999)
+      assert(at.isEmpty)
+      clock.run(5300)
+      assert(at.size == 1 && at.head >= 5000 && limit.mayBegin)
+    }
   }
 
-  test("a waiter that is cancelled leaves the line; one that was served can't be") {
-    val log = mutable.Buffer.empty[String]
-    val gate = TestLimit.ofCalls(1)
-    gate.tryAcquire(() => ())
-    val (first, second) = (new Waiter("first", log), new Waiter("second", log))
-    gate.tryAcquire(first)
-    gate.tryAcquire(second)
-    assert(gate.cancel(first) && !gate.cancel(first))
-    gate.release()
-    assert(log == Seq("second") && !gate.cancel(second))
-  }
-
-  test("a rate gate spaces calls evenly and serves waiters in order") {
+  test("a rate spaces calls evenly and serves waiters in order") {
     val clock = new ManualLimitClock
     val log = mutable.Buffer.empty[String]
     val gate = TestLimit.ofRate(4, 100, 1, clock)
@@ -58,7 +94,7 @@ class LimiterSuite extends AnyFunSuite {
     assert(log.last == "d" && gate.tryAcquire(() => ()))
   }
 
-  test("in no stretch of its interval does a rate gate start more than its permits, whatever the burst") {
+  test("in no stretch of its interval does a rate start more than its permits, whatever the burst") {
     for (burst <- Seq(1, 3); permits <- Seq(1, 3, 7)) {
       val clock = new ManualLimitClock
       val gate = TestLimit.ofRate(permits.toDouble, 100, burst.toDouble, clock)
@@ -86,7 +122,7 @@ class LimiterSuite extends AnyFunSuite {
     assert(Seq.fill(4)(gate.tryAcquire(() => ())) == Seq(true, true, true, false))
   }
 
-  test("a rate gate that nobody waits for any more wakes once at most") {
+  test("a rate that nobody waits for any more wakes once at most") {
     val clock = new ManualLimitClock
     val gate = TestLimit.ofRate(1, 100, 1, clock)
     gate.tryAcquire(() => ())
@@ -97,7 +133,7 @@ class LimiterSuite extends AnyFunSuite {
     assert(clock.pending == 0)
   }
 
-  test("by the machine's clock a rate gate serves those who wait") {
+  test("by the machine's clock a rate serves those who wait") {
     val served = new AtomicInteger
     val gate = TestLimit.ofRate(1000, 1000000000L, 10, LimitClock.System)
     (1 to 30).foreach(_ => if (gate.tryAcquire(() => served.incrementAndGet())) served.incrementAndGet())
@@ -138,7 +174,7 @@ class LimiterSuite extends AnyFunSuite {
     clock.advance(300)
   }
 
-  test("an unlimited gate is left out of a composition") {
+  test("an unlimited limiter is left out of a composition") {
     val gate = TestLimit.ofCalls(1)
     assert(
       (Limiter.all(Limiter.Unlimited, gate) eq gate) && (Limiter.all(gate, Limiter.Unlimited) eq gate)
@@ -146,7 +182,7 @@ class LimiterSuite extends AnyFunSuite {
     assert(Limiter.Unlimited.tryAcquire(() => ()) && !Limiter.Unlimited.cancel(() => ()))
   }
 
-  test("gates refuse limits that are not positive, with the value") {
+  test("limits refuse figures that are not positive, with the value") {
     def refused(made: => LocalLimit) = intercept[IllegalArgumentException](made).getMessage
     assert(refused(TestLimit.ofCalls(-1)).contains("-1"))
     assert(refused(TestLimit.ofRate(-1, 5, 1, LimitClock.System)).contains("-1"))

@@ -113,19 +113,6 @@ class UnitLimitsSuite extends AnyFunSuite {
     assert(at.size == 3 && at(1) == 7000 && at(2) >= 20000 && at(2) < 21000, at)
   }
 
-  test("a pause is for all who share a limit, also of concurrency alone") {
-    val clock = new SimulatedClock
-    val shared = TestLimit.ofCalls(5, clock)
-    val at = mutable.Buffer.empty[Long]
-    assert(shared.tryAcquire(() => ()))
-    shared.pause(10 * Second)
-    assert(!shared.tryAcquire(() => at += clock.nowMs) && !shared.mayBegin)
-    clock.run(9999)
-    assert(at.isEmpty)
-    clock.run(10001)
-    assert(at == Seq(10000L))
-  }
-
   test("behind one that is cancelled, one that needs less is served as soon as there is enough for it") {
     val clock = new SimulatedClock
     val gate = tokens(100, clock)

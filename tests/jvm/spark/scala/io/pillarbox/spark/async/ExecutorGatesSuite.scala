@@ -3,8 +3,8 @@ package io.pillarbox.spark.async
 import java.util.concurrent.TimeUnit
 
 import io.pillarbox.api.{AsyncTimeoutException, RetryAfter}
-import io.pillarbox.metered.lease.{LentLimit, LimitValue}
-import io.pillarbox.metered.limit.{CallGate, GateClock, Overload}
+import io.pillarbox.metered.lease.{LimitValue, TestLending}
+import io.pillarbox.metered.limit.{CallGate, LimitClock, Overload}
 import org.scalatest.funsuite.AnyFunSuite
 
 class ExecutorGatesSuite extends AnyFunSuite {
@@ -197,7 +197,7 @@ class ExecutorGatesSuite extends AnyFunSuite {
       () => TimeUnit.MINUTES.toNanos(minutes),
       (_, terms, _) => {
         lent += 1
-        new LentLimit(terms, ServiceOverload, GateClock.System, (_, _) => ())
+        TestLending.limit(terms, LimitClock.System)((_, _) => ())
       }
     )
     val held = hold(gates, "a", perMinute.copy(scope = LimitScope.Query, key = Some("tenant")))

@@ -12,15 +12,18 @@ import io.pillarbox.metered.limit._
  * go back within a second. While the lender can't be reached it uses what it has until its lease ends, and
  * then waits. An attempt that is under way then goes on.
  *
- * @param send sends a report to the lender, and answers on any thread, or never. Must not block
+ * @param key names it for the lender
+ * @param borrower takes its reports there
  */
 private[pillarbox] final class LentLimit(
+    key: LimitKey,
     terms: LimitTerms,
     overload: Overload,
     clock: LimitClock,
-    send: (LeaseReport, LeaseGrant => Unit) => Unit,
+    borrower: Borrower,
     breaker: Breaker = null
-) extends Limit(clock, breaker) {
+) extends Limit(clock, breaker)
+    with Borrowed {
   import LentLimit._
 
   private var permits = 0
@@ -33,8 +36,8 @@ private[pillarbox] final class LentLimit(
 
   /** The last report that the lender has answered. */
   private var acked = 0L
-  private var isTicking = false
-  private var idleTicks = 0
+  private var isReporting = false
+  private var idleReports = 0
 
   /** The end of the pause that began here, which the lender is told; one that it grants may last longer. */
   private var hasOwnPause = false
@@ -44,23 +47,27 @@ private[pillarbox] final class LentLimit(
   private var hasOverload = false
   private var overloadStart = 0L
 
+  override def name: String = key.name
+
+  override def isAlone: Boolean = false
+
   /** A part is returned in the background, which must be over before there is another one. */
   override def keepNanos: Long = math.max(terms.intervalNanos, LocalLimit.LearnedNanos)
 
   override private[metered] def take(charge: Charge): Unit = {
     super.take(charge)
-    startTicking()
+    startReporting()
   }
 
   override private[metered] def enqueue(one: Reservation): Unit = {
     super.enqueue(one)
-    startTicking()
+    startReporting()
   }
 
-  private def startTicking(): Unit = if (!isTicking) {
-    isTicking = true
-    idleTicks = 0
-    clock.schedule(0L, () => tick())
+  private def startReporting(): Unit = if (!isReporting) {
+    isReporting = true
+    idleReports = 0
+    borrower.due(this, 0L)
   }
 
   /** The permits that this process has, in use or not, and that its lease still covers. */
@@ -83,23 +90,21 @@ private[pillarbox] final class LentLimit(
     if (hasOwnPause) ownPauseEnd - now else 0L
   }
 
-  private def tick(): Unit = {
-    var report: LeaseReport = null
+  override def report(): LimitReport = {
+    var report: LimitReport = null
     Limiter.change(parts) {
       if (amounts ne null) amounts.expire(clock.nanoTime)
       val isIdle = inFlight == 0 && !hasWaiters
-      idleTicks = if (isIdle) idleTicks + 1 else 0
-      val leaves = idleTicks * reportNanos >= IdleNanos
-      if (leaves) giveAllBack()
-      isTicking = !leaves
-      if (isTicking) clock.schedule(reportNanos, () => tick())
+      idleReports = if (isIdle) idleReports + 1 else 0
+      isReporting = idleReports * reportNanos < IdleNanos
+      if (isReporting) borrower.due(this, reportNanos) else giveAllBack()
       report = nextReport()
     }
-    deliver(report)
+    report
   }
 
   /** True if it has nothing of the lender, which knows that. Any thread. */
-  override def isReturned: Boolean = Limiter.locked(!isTicking && acked == sent)
+  override def isReturned: Boolean = Limiter.locked(!isReporting && acked == sent)
 
   private def giveAllBack(): Unit = {
     permits = 0
@@ -108,10 +113,12 @@ private[pillarbox] final class LentLimit(
     applied = sent + 1
   }
 
-  private def nextReport(): LeaseReport = {
+  private def nextReport(): LimitReport = {
     val now = clock.nanoTime
     sent += 1
-    val report = LeaseReport(
+    val report = LimitReport(
+      key.value,
+      terms,
       sent,
       applied,
       if (terms.calls > 0) permits else 0,
@@ -127,22 +134,16 @@ private[pillarbox] final class LentLimit(
     report
   }
 
-  /** Sends a report. The loss of one does no harm; a pause is told again. */
-  private def deliver(report: LeaseReport): Unit = {
-    val sentNanos = clock.nanoTime
-    send(report, grant => apply(report.number, sentNanos, grant))
-  }
-
-  private def apply(number: Long, sentNanos: Long, grant: LeaseGrant): Unit = Limiter.change(parts) {
+  override def granted(report: Report, answer: Grant, sentNanos: Long): Unit = Limiter.change(parts) {
+    val (number, grant) = (report.number, answer.asInstanceOf[LimitGrant])
+    val isLate = number <= applied
     acked = math.max(acked, number)
-    if (number <= applied) {
-      if (amounts ne null) amounts.overtaken(grant.amount)
-    } else {
+    if (amounts ne null) amounts(number, grant.amount, sentNanos, isLate)
+    if (!isLate) {
       applied = number
       permits = grant.permits
       leaseEnd = sentNanos + LeaseTimes.leaseNanosOf(grant.reportNanos)
       reportNanos = grant.reportNanos
-      if (amounts ne null) amounts(grant.amount, sentNanos)
       lengthenPause(grant.pauseNanos)
     }
   }

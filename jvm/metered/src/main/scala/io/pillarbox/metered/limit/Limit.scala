@@ -23,6 +23,9 @@ private[pillarbox] abstract class Limit(clock: LimitClock, breaker: Breaker) ext
   private var paused = false
   private var pausedUntil = 0L
 
+  /** When it was looked last whether there is enough. */
+  private var now = 0L
+
   /** The number of calls in flight. */
   private[metered] final var inFlight = 0
 
@@ -59,7 +62,7 @@ private[pillarbox] abstract class Limit(clock: LimitClock, breaker: Breaker) ext
     if (inFlight >= mostNow) Never
     else if (countsCallsAlone) pause
     else {
-      val now = clock.nanoTime
+      now = clock.nanoTime
       val forBreaker = if (breaker eq null) 0L else breaker.waitNanos(now)
       val forAmount = if (amounts eq null) 0L else amounts.waitNanos(charge, now)
       math.max(pause, math.max(forBreaker, forAmount))
@@ -67,12 +70,12 @@ private[pillarbox] abstract class Limit(clock: LimitClock, breaker: Breaker) ext
   }
 
   /** True if it needs no clock, but for a pause. */
-  private def countsCallsAlone = (amounts eq null) && (breaker eq null)
+  private[metered] final def countsCallsAlone: Boolean = (amounts eq null) && (breaker eq null)
 
+  /** Takes what was found to be there. */
   private[metered] def take(charge: Charge): Unit = {
     inFlight += 1
     if (!countsCallsAlone) {
-      val now = clock.nanoTime
       if (breaker ne null) breaker.take(charge, now)
       if (amounts ne null) amounts.take(charge, now)
     }
@@ -122,8 +125,7 @@ private[pillarbox] abstract class Limit(clock: LimitClock, breaker: Breaker) ext
   /** Gives back what a call had that has ended; NaN for `used` if it reported nothing. */
   private[metered] final def settle(charge: Charge, used: Double): Unit = {
     end()
-    if ((amounts ne null) && !(used.isNaN && !charge.asked.isNaN))
-      amounts.settle(charge, used, clock.nanoTime)
+    if (amounts ne null) amounts.settle(charge, used)
   }
 
   /** Gives back what a call had that did not begin. */
@@ -216,7 +218,7 @@ private[metered] trait Amounts {
   def giveBack(charge: Charge, now: Long): Unit
 
   /** Puts what a call has used in the place of its charge; NaN if nothing was reported. */
-  def settle(charge: Charge, used: Double, now: Long): Unit
+  def settle(charge: Charge, used: Double): Unit
 
   /** Takes note of what the service says is left. */
   def receive(said: Feedback, now: Long): Unit

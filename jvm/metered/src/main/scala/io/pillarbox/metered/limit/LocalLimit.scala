@@ -25,7 +25,7 @@ private[pillarbox] final class LocalLimit(
     this(terms, overload, clock, breaker, LocalLimit.defaultBurst(terms))
 
   private val adaptive = if (terms.adaptive) new AdaptiveLimit(terms.calls) else null
-  override protected val amounts: Rate = if (terms.hasRate) new Rate(terms, burst) else null
+  override protected val amounts: Rate = if (terms.hasRate) new Rate(terms, burst, clock) else null
 
   override private[metered] def mostNow: Int =
     if (adaptive ne null) adaptive.now else if (terms.calls > 0) terms.calls else Int.MaxValue
@@ -66,7 +66,7 @@ private[pillarbox] object LocalLimit {
  * A call is charged before it begins. When it is settled, what was charged too much is given back at once, and
  * what was missing is charged then.
  */
-private[limit] final class Rate(terms: LimitTerms, burst: Double) extends Amounts {
+private[limit] final class Rate(terms: LimitTerms, burst: Double, clock: LimitClock) extends Amounts {
   require(burst >= 1, s"The burst of the rate limit must be positive, not $burst")
 
   private val window = new ChargeWindow(terms.most, terms.intervalNanos)
@@ -91,7 +91,8 @@ private[limit] final class Rate(terms: LimitTerms, burst: Double) extends Amount
     bounds.charge(charge)
   }
 
-  override def settle(charge: Charge, used: Double, now: Long): Unit = {
+  override def settle(charge: Charge, used: Double): Unit = if (!used.isNaN || charge.asked.isNaN) {
+    val now = clock.nanoTime
     val missing = mean.settled(charge, used) - charge.amount
     if (missing > 0) {
       spacing.charge(missing, now)

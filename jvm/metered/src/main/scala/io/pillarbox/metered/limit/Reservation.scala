@@ -7,9 +7,17 @@ package io.pillarbox.metered.limit
 private[metered] final class Reservation(limiter: Limiter, val waiter: Runnable) extends Permit {
   import limiter.parts
 
-  private val charges = parts.indices.map(i => new Charge(estimate(i))).toArray
+  private val charges = new Array[Charge](parts.length)
   private var waitsFor = 0
   @volatile private var reported: Int => Double = _
+
+  {
+    var i = 0
+    while (i < parts.length) {
+      charges(i) = if (parts(i).limit.countsCallsAlone) Charge.OfCall else new Charge(estimate(i))
+      i += 1
+    }
+  }
 
   private def estimate(i: Int) = waiter match {
     case call: CallWaiter if parts(i).unit != Limiter.Calls => call.estimate(i)
@@ -90,4 +98,10 @@ private[metered] final class Charge(val asked: Double) {
 
   /** True if it is the one call that asks whether the service is back; see [[Breaker]]. */
   var isTrial = false
+}
+
+private object Charge {
+
+  /** That of limits which count calls alone, and so keep nothing of it. */
+  val OfCall = new Charge(1.0)
 }

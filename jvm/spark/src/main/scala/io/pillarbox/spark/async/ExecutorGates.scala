@@ -82,7 +82,7 @@ private[pillarbox] final class ExecutorGates(
 
 private[pillarbox] object ExecutorGates {
 
-  val ofProcess: ExecutorGates = new ExecutorGates(() => System.nanoTime(), LeaseLedgers.borrow(_, _, _))
+  val ofProcess: ExecutorGates = new ExecutorGates(() => System.nanoTime(), Lending.borrow(_, _, _))
 
   private val SweepNanos = TimeUnit.SECONDS.toNanos(10)
   private final val LeastSwept = 64

@@ -44,7 +44,7 @@ private[async] final class OwnCalls(
   private val budget = orClosed(for {
     budget <- spec.budget
     key <- factory.budgetKey
-  } yield BudgetLedgers.ofProcess.hold(key, budget.terms))
+  } yield Lending.ofProcess.hold(key, budget.terms))
 
   /** For each row of the frame its charges, or the error for it. */
   private val charged = mutable.ArrayBuffer.empty[AnyRef]

@@ -49,7 +49,7 @@ private sealed abstract class TaskCalls(task: AsyncIOTaskSpec) {
   private val heldBudget: Option[HeldBudget] = for {
     budget <- task.spec.budget
     key <- task.site.budgetKey
-  } yield opening(BudgetLedgers.ofProcess.hold(key, budget.terms))
+  } yield opening(Lending.ofProcess.hold(key, budget.terms))
 
   /** The budget that its calls are counted in. */
   final def budget: Option[BudgetPart] = heldBudget.map(_.part)

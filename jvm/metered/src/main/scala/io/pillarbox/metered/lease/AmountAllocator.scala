@@ -1,6 +1,6 @@
 package io.pillarbox.metered.lease
 
-import java.util.concurrent.{ThreadLocalRandom, TimeUnit}
+import java.util.concurrent.TimeUnit
 
 import scala.collection.mutable
 
@@ -17,8 +17,8 @@ import io.pillarbox.metered.limit._
  * Processes that wait get equal parts of what there is. If the part of each would not be enough for its first
  * call, those go first that were served longest ago.
  */
-private[lease] final class AmountLedger(terms: LimitTerms) {
-  import AmountLedger._
+private[lease] final class AmountAllocator(terms: LimitTerms) {
+  import AmountAllocator._
 
   private val accounts = mutable.LinkedHashMap.empty[String, Account]
   private val window = new ChargeWindow(terms.most, terms.intervalNanos)
@@ -33,49 +33,52 @@ private[lease] final class AmountLedger(terms: LimitTerms) {
   private var reports = 0L
   private var served = 0L
 
-  /** Another ledger has other slots, so that what is returned to one that is gone changes nothing. */
-  private val firstSlot = ThreadLocalRandom.current().nextLong() >> 2
-
-  /** True if a new ledger would lend just as much. */
+  /** True if a new one would lend just as much. */
   def isFull(now: Long): Boolean =
     window.isEmpty(now) && spacing.waitNanos(now) == 0 && bounds.isEmpty(now)
 
   /** Takes a report; the lender has made sure that none is taken twice, or out of order. */
-  def hear(process: String, report: LeaseReport, now: Long): Unit = {
-    accounts.filterInPlace((_, account) => now - account.heardNanos < account.keptNanos): Unit
+  def receive(process: String, report: LimitReport, now: Long): Unit = {
+    accounts.filterInPlace((_, account) => now - account.reportedNanos < account.keptNanos): Unit
     val known = if (report.number > 1) report.use else AmountUse.NoRate
     val account = accounts.getOrElseUpdate(process, new Account(known))
-    account.hear(report, now)
+    account.receive(report, now)
     report.use.told.foreach(learn(_, now))
   }
 
-  /** What is lent may yet be used: it is taken off from what the service says is left. */
+  /** What is lent may yet be used: it is taken off from what the service says is left, until it comes back. */
   private def learn(said: Feedback, now: Long): Unit = {
-    val lent = accounts.valuesIterator.map(_.open(now)).sum
-    bounds.receive(said.copy(remaining = math.max(0.0, said.remaining - lent)), now)
+    val open = accounts.valuesIterator.flatMap(_.open(now)).toSeq
+    bounds.receive(said.copy(remaining = said.remaining - open.map(_.left).sum), now)
+    open.foreach(_.feedback = bounds.last)
   }
 
   /**
+   * @param number that of the report that it answers
    * @param reportNanos the time after which it reports again
    * @param isPaused true if nobody may begin
    */
-  def grant(process: String, reportNanos: Long, isPaused: Boolean, now: Long): AmountGrant = {
+  def grant(
+      process: String,
+      number: Long,
+      reportNanos: Long,
+      isPaused: Boolean,
+      now: Long
+  ): AmountGrant = {
     val life = math.max(LeaseTimes.tokenNanos(terms), 2 * reportNanos)
     val account = accounts(process)
     account.nextReportNanos = reportNanos
     val amount = if (isPaused || !account.isWaiting) 0.0 else partOf(account, life, now)
-    val slot = if (amount > 0) lend(account, amount, now + life, now) else 0L
-    AmountGrant(amount, slot, life, mean)
+    if (amount > 0) lend(account, number, amount, now + life, now)
+    AmountGrant(amount, life, mean)
   }
 
-  private def lend(account: Account, amount: Double, until: Long, now: Long): Long = {
+  private def lend(account: Account, number: Long, amount: Double, until: Long, now: Long): Unit = {
     served += 1
     account.served = served
     spacing.charge(amount, now)
     bounds.charge(amount, bounds.last)
-    val slot = firstSlot + window.charge(amount, until)
-    account.lends(slot, amount, until)
-    slot
+    account.lends(number, new Lent(amount, window.charge(amount, until), until, bounds.last))
   }
 
   /** True if calls have reported what they use. */
@@ -88,7 +91,7 @@ private[lease] final class AmountLedger(terms: LimitTerms) {
     val room = math.min(window.room(now), bounds.room(now))
     // Of many processes each reports seldom, and more of them must be able to have an amount meanwhile.
     val available = spacing.available(now, 2 * (life - LeaseTimes.tokenNanos(terms)))
-    val waiting = accounts.valuesIterator.filter(a => a.isWaiting && now - a.heardNanos < life)
+    val waiting = accounts.valuesIterator.filter(a => a.isWaiting && now - a.reportedNanos < life)
     var (count, ahead) = (0, 0.0)
     waiting.foreach { other =>
       count += 1
@@ -104,9 +107,9 @@ private[lease] final class AmountLedger(terms: LimitTerms) {
   private def firstOf(account: Account): Double =
     if (!account.first.isNaN) account.first else if (reports > 0) math.min(terms.most, mean) else terms.most
 
-  /** @param known the sums that count no more: those of a process that was forgotten, or of another ledger */
+  /** @param known the sums that count no more: those of a process that was forgotten, or of another allocator */
   private final class Account(known: AmountUse) {
-    var heardNanos = 0L
+    var reportedNanos = 0L
     var isWaiting = false
     var hasLeft = false
     var first = 1.0
@@ -116,12 +119,10 @@ private[lease] final class AmountLedger(terms: LimitTerms) {
 
     /** The number of its last grant among all. */
     var served = 0L
-    private val returned = mutable.HashMap.from(known.returned)
 
-    /** What it was lent last, until when it may use that, and what had been said when slots were lent of. */
-    private var lent = 0.0
-    private var lentSlot, lentUntil = 0L
-    private val heard = mutable.HashMap.empty[Long, Long]
+    /** What it was lent and may yet return, by the number of the grant. */
+    private val lent = mutable.LinkedHashMap.empty[Long, Lent]
+    private var last: Lent = _
     private var missing = known.missing
     private var ownReported = known.reported
     private var ownReports = known.reports
@@ -133,18 +134,16 @@ private[lease] final class AmountLedger(terms: LimitTerms) {
       else math.max(counts, LeaseTimes.leaseNanosOf(nextReportNanos))
     }
 
-    def lends(slot: Long, amount: Double, until: Long): Unit = {
-      lent = amount
-      lentSlot = slot
-      lentUntil = until
-      heard.getOrElseUpdate(slot, bounds.last): Unit
+    def lends(number: Long, amount: Lent): Unit = {
+      lent(number) = amount
+      last = amount
     }
 
-    /** The amount that it has and may use. */
-    def open(now: Long): Double = if (lent > 0 && now - lentUntil < 0) lent else 0.0
+    /** What it has and may use. */
+    def open(now: Long): Option[Lent] = Option(last).filter(one => one.left > 0 && now - one.until < 0)
 
-    def hear(report: LeaseReport, now: Long): Unit = {
-      heardNanos = now
+    def receive(report: LimitReport, now: Long): Unit = {
+      reportedNanos = now
       isWaiting = report.isWaiting
       hasLeft = report.leaves
       first = report.use.first
@@ -163,25 +162,35 @@ private[lease] final class AmountLedger(terms: LimitTerms) {
       }
     }
 
-    private def takeBack(sums: Seq[(Long, Double)], now: Long): Unit = {
-      sums.foreach { case (slot, sum) =>
-        val back = sum - returned.getOrElse(slot, 0.0)
+    /** Grants of another allocator, or of before it was forgotten, change nothing. */
+    private def takeBack(all: Seq[Returned], now: Long): Unit =
+      for { one <- all; from <- lent.get(one.grant) } {
+        val back = one.sum - from.returned
         if (back > 0) {
-          returned(slot) = sum
+          from.returned = one.sum
           spacing.giveBack(back, now)
-          window.giveBack(slot - firstSlot, back)
-          bounds.charge(-back, heard.getOrElse(slot, -1L))
-          if (slot == lentSlot) lent -= back
+          window.giveBack(from.slot, back)
+          bounds.charge(-back, from.feedback)
         }
+        if (one.isOver) lent.remove(one.grant): Unit
       }
-      if (returned.size > 4096) returned.filterInPlace((slot, _) => window.has(slot - firstSlot)): Unit
-      if (heard.size > 4096) heard.filterInPlace((slot, _) => window.has(slot - firstSlot)): Unit
-    }
   }
 }
 
-private object AmountLedger {
+private object AmountAllocator {
 
   /** Longer than a message is under way: an old report of one that has left must not be taken for news. */
   private val LeftNanos = TimeUnit.MINUTES.toNanos(5)
+
+  /**
+   * A part that a process was lent.
+   *
+   * @param slot that of the window into which it counts
+   * @param feedback the number of the last feedback when it was lent, or of one from which it was taken off
+   */
+  private final class Lent(amount: Double, val slot: Long, val until: Long, var feedback: Long) {
+    var returned = 0.0
+
+    def left: Double = amount - returned
+  }
 }

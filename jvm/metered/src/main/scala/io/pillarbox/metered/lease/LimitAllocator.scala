@@ -14,10 +14,10 @@ import io.pillarbox.metered.limit.{AdaptiveLimit, LimitTerms}
  *
  * Processes that wait get equal parts of what others don't use; the remainder goes round.
  */
-private[pillarbox] final class LeaseLedger(terms: LimitTerms) {
+private[pillarbox] final class LimitAllocator(terms: LimitTerms) {
   private val holders = mutable.LinkedHashMap.empty[String, Holder]
   private val limit = if (terms.adaptive) new AdaptiveLimit(terms.calls) else null
-  private val amounts = if (terms.hasRate) new AmountLedger(terms) else null
+  private val amounts = if (terms.hasRate) new AmountAllocator(terms) else null
   private var isPaused = false
   private var pausedUntil = 0L
 
@@ -31,7 +31,7 @@ private[pillarbox] final class LeaseLedger(terms: LimitTerms) {
   /** The number of processes that have a lease, or have had one of late. */
   def processes: Int = holders.size
 
-  /** True if it knows of the service, or of calls, what a new ledger would not. */
+  /** True if it knows of the service, or of calls, what a new one would not. */
   def hasLearned: Boolean =
     (limit != null && limit.now < terms.calls) || (amounts != null && amounts.knowsMean)
 
@@ -41,7 +41,7 @@ private[pillarbox] final class LeaseLedger(terms: LimitTerms) {
     holders.isEmpty
   }
 
-  /** True if a new ledger would lend just as much, but for what this one has learned of the service. */
+  /** True if a new one would lend just as much, but for what this one has learned of the service. */
   def isLikeNew(nowNanos: Long): Boolean =
     isIdle(nowNanos) && (amounts == null || amounts.isFull(nowNanos)) &&
       !(isPaused && nowNanos - pausedUntil < 0)
@@ -51,23 +51,24 @@ private[pillarbox] final class LeaseLedger(terms: LimitTerms) {
    *
    * @param leastNanos the shortest time after which the process is to report again
    */
-  def report(process: String, report: LeaseReport, nowNanos: Long, leastNanos: Long = 0L): LeaseGrant = {
+  def report(process: String, report: LimitReport, nowNanos: Long, leastNanos: Long = 0L): LimitGrant = {
     forgetEnded(nowNanos)
     val holder = holders.getOrElseUpdate(process, new Holder)
     if (report.number <= holder.number) null
     else {
-      holder.hear(report)
-      if (amounts != null) amounts.hear(process, report, nowNanos)
+      holder.receive(report)
+      if (amounts != null) amounts.receive(process, report, nowNanos)
       learn(report, nowNanos)
       if (isPaused && nowNanos - pausedUntil >= 0) isPaused = false
-      val reportNanos = math.max(LeaseTimes.reportNanosOf(terms, holders.size), leastNanos)
+      val least = math.max(leastNanos, LeaseTimes.gapNanos(holders.size))
+      val reportNanos = math.max(LeaseTimes.reportNanos(terms), least)
       holder.has(nowNanos + LeaseTimes.leaseNanosOf(reportNanos))
-      val grant = LeaseGrant(
+      val grant = LimitGrant(
         if (terms.calls > 0) permitsFor(process, holder, nowNanos) else Int.MaxValue,
         if (isPaused) pausedUntil - nowNanos else 0L,
         reportNanos,
         if (amounts == null) AmountGrant.NoRate
-        else amounts.grant(process, reportNanos, isPaused, nowNanos)
+        else amounts.grant(process, report.number, reportNanos, isPaused, nowNanos)
       )
       if (terms.calls > 0) holder.lend(report.number, grant.permits)
       val hasNone = if (terms.calls > 0) grant.permits == 0 && holder.charge == 0 else report.leaves
@@ -79,7 +80,7 @@ private[pillarbox] final class LeaseLedger(terms: LimitTerms) {
   private def forgetEnded(now: Long): Unit =
     holders.filterInPlace((_, holder) => now - holder.leaseEnd < 0): Unit
 
-  private def learn(report: LeaseReport, now: Long): Unit = {
+  private def learn(report: LimitReport, now: Long): Unit = {
     if (limit != null) {
       val underWay = holders.valuesIterator.map(_.inUse).sum + report.answered
       (0 until report.answered).foreach(_ => limit.answered(underWay))
@@ -117,7 +118,7 @@ private[pillarbox] final class LeaseLedger(terms: LimitTerms) {
       settled = modest.nonEmpty
     }
     if (open.nonEmpty) {
-      val turn = math.floorMod(now / LeaseLedger.TurnNanos, open.size.toLong).toInt
+      val turn = math.floorMod(now / LimitAllocator.TurnNanos, open.size.toLong).toInt
       val (each, left) = (rest / open.size, rest % open.size)
       (open.drop(turn) ++ open.take(turn)).zipWithIndex.foreach { case ((name, _), i) =>
         parts += name -> (each + (if (i < left) 1 else 0))
@@ -143,7 +144,7 @@ private[pillarbox] final class LeaseLedger(terms: LimitTerms) {
       end = until
     }
 
-    def hear(report: LeaseReport): Unit = {
+    def receive(report: LimitReport): Unit = {
       number = report.number
       inUse = report.inUse
       isWaiting = report.isWaiting
@@ -157,6 +158,6 @@ private[pillarbox] final class LeaseLedger(terms: LimitTerms) {
   }
 }
 
-private object LeaseLedger {
+private object LimitAllocator {
   private final val TurnNanos = 1000000000L
 }

@@ -17,8 +17,8 @@ import scala.collection.mutable
  * suffice for one attempt: so several processes use it up. It is spent once what is left, with all that may
  * still come back, does not suffice for another attempt.
  */
-private[pillarbox] final class BudgetLedger(val terms: BudgetTerms) {
-  import BudgetLedger._
+private[pillarbox] final class BudgetAllocator(val terms: BudgetTerms) {
+  import BudgetAllocator._
 
   private val units = 0 until terms.units
   private val spentBefore = mutable.HashMap.empty[String, BudgetSpent]
@@ -65,7 +65,7 @@ private[pillarbox] final class BudgetLedger(val terms: BudgetTerms) {
     val holder = holders.getOrElseUpdate(process, new Holder(account, nowNanos))
     if (report.number <= holder.number) null
     else {
-      holder.hear(report, nowNanos)
+      holder.receive(report, nowNanos)
       val all = spent
       val estimates = units.map(terms.estimate(_, all))
       holder.charge = units.map { at =>
@@ -112,20 +112,20 @@ private[pillarbox] final class BudgetLedger(val terms: BudgetTerms) {
       units.indexWhere(at => BudgetTerms.attempts(free(at) + able.map(_.open(at)).sum, estimates(at)) < 1)
     }
 
-  private final class Holder(val account: String, private var heardNanos: Long) {
+  private final class Holder(val account: String, private var reportedNanos: Long) {
     var number = 0L
     var spent: BudgetSpent = terms.nothing
     var charge: IndexedSeq[Double] = spent.amounts
 
-    def hear(report: BudgetReport, now: Long): Unit = {
+    def receive(report: BudgetReport, now: Long): Unit = {
       number = report.number
-      heardNanos = now
+      reportedNanos = now
       spent = report.spent
     }
 
-    def isLive(now: Long): Boolean = now - heardNanos < LiveNanos
+    def isLive(now: Long): Boolean = now - reportedNanos < LiveNanos
 
-    def isSilent(now: Long): Boolean = now - heardNanos >= SilentNanos
+    def isSilent(now: Long): Boolean = now - reportedNanos >= SilentNanos
 
     /** The amount that it has and may not need. */
     def open(at: Int): Double = math.max(0.0, charge(at) - spent.amounts(at))
@@ -134,7 +134,7 @@ private[pillarbox] final class BudgetLedger(val terms: BudgetTerms) {
   }
 }
 
-private[pillarbox] object BudgetLedger {
+private[pillarbox] object BudgetAllocator {
 
   /** The time after which what a process has, and is silent about, does not come back. */
   private val LiveNanos: Long = TimeUnit.SECONDS.toNanos(10)

@@ -9,7 +9,7 @@ import io.pillarbox.metered.limit._
 import org.scalatest.funsuite.AnyFunSuite
 
 /** What a service says is left bounds what begins, also where a limit is in full use by itself. */
-class ToldLimitsSuite extends AnyFunSuite {
+class FeedbackSuite extends AnyFunSuite {
   private val Second = TimeUnit.SECONDS.toNanos(1)
 
   /**
@@ -17,7 +17,7 @@ class ToldLimitsSuite extends AnyFunSuite {
    *
    * @param unit of the limits, to be reported
    */
-  private final class Callers(clock: SimulatedClock, random: Random, gates: Seq[Limiter], isOfUse: Boolean) {
+  private final class Callers(clock: SimulatedClock, random: Random, limits: Seq[Limiter], isOfUse: Boolean) {
     private val unit = if (isOfUse) 0 else Limiter.Calls
 
     /** When they began, with what they use, and where. */
@@ -28,7 +28,7 @@ class ToldLimitsSuite extends AnyFunSuite {
 
     private def next(place: Int): Unit = {
       val amount = if (isOfUse) random.nextInt(5).toDouble else 1.0
-      val gate = Limiter.ofUnits(Seq(gates(place) -> unit))
+      val gate = Limiter.ofUnits(Seq(limits(place) -> unit))
       val waiter: CallWaiter = new CallWaiter {
         @volatile override var permit: Permit = _
         override def estimate(limit: Int): Double = amount
@@ -124,23 +124,12 @@ class ToldLimitsSuite extends AnyFunSuite {
     test(
       s"over executors, once the driver has heard no more begins than is left: $rate a second, seed $seed"
     ) {
-      val random = new Random(seed)
-      val clock = new SimulatedClock
-      val ledger = new LeaseLedger(LimitTerms(0, most = rate, intervalNanos = Second))
-      val gates = (0 until 3).map { process =>
-        new LentLimit(
-          LimitTerms(0, most = rate, intervalNanos = Second),
-          Overload.Default,
-          clock,
-          (report, answer) =>
-            clock.in(random.nextInt(5).toLong) {
-              val grant = ledger.report(process.toString, report, clock.nanoTime)
-              if (grant != null) clock.in(random.nextInt(5).toLong)(answer(grant))
-            }
-        )
-      }
-      val callers = new Callers(clock, random, gates, isOfUse = random.nextBoolean())
-      gates.indices.foreach(callers.ask(_, 60))
+      val network = new Network(seed, longestDelayMs = 4)
+      import network.{clock, random}
+      val terms = LimitTerms(0, most = rate, intervalNanos = Second)
+      val limits = Seq.fill(3)(network.add().limit(terms))
+      val callers = new Callers(clock, random, limits, isOfUse = random.nextBoolean())
+      limits.indices.foreach(callers.ask(_, 60))
       clock.run(5000)
       for (left <- Seq(0.0, 40.0)) {
         val told = clock.nowMs
