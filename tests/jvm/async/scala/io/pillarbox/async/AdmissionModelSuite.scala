@@ -46,7 +46,7 @@ class AdmissionModelSuite extends AnyFunSuite {
 
   private def byDay(seed: Int) = Seq(Whole).filter(_ => seed > 30)
 
-  private def randomOptions(world: World, common: CallGate, rate: CallGate)(of: Options): Options = {
+  private def randomOptions(world: World, common: Limiter, rate: Limiter)(of: Options): Options = {
     val random = world.random
     val isKeyed = random.nextInt(3) > 0
     val ofAll = Seq(common, rate).filter(_ => random.nextBoolean())
@@ -55,7 +55,7 @@ class AdmissionModelSuite extends AnyFunSuite {
     of.copy(
       ordered = random.nextBoolean(),
       capacity = 1 + random.nextInt(4),
-      gate = if (isKeyed) CallGate.Unlimited else CallGate.all(ofAll: _*),
+      gate = if (isKeyed) Limiter.Unlimited else Limiter.all(ofAll: _*),
       valueGates = Option.when(isKeyed)(
         world.gates(_ => Seq(world.atOnce(1 + random.nextInt(2)), world.rate(perSecond)), ofAll: _*)
       ),
@@ -117,13 +117,13 @@ private object AdmissionModelSuite {
     def rate(perSecond: Double) = TestLimit.ofRate(perSecond, TimeUnit.SECONDS.toNanos(1), 1, clock)
 
     /** The limits of each first letter, and those of all. */
-    def gates(own: String => Seq[CallGate], common: CallGate*): ValueGates[String] = new ValueGates[String] {
-      private val kept = mutable.Map.empty[String, Seq[CallGate]]
+    def gates(own: String => Seq[Limiter], common: Limiter*): ValueGates[String] = new ValueGates[String] {
+      private val kept = mutable.Map.empty[String, Seq[Limiter]]
       override def valueOf(input: String): AnyRef = input.take(1)
       override def open(value: AnyRef): ValueGate = new ValueGate {
         private val made = kept.getOrElseUpdate(value.toString, own(value.toString))
-        override val gate: CallGate =
-          CallGate.ofUnits((common ++ made).map(_ -> CallGate.Calls), made.contains)
+        override val gate: Limiter =
+          Limiter.ofUnits((common ++ made).map(_ -> Limiter.Calls), made.contains)
         override def close(): Unit = ()
       }
     }

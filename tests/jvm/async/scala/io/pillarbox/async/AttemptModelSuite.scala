@@ -59,7 +59,7 @@ class AttemptModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   private final class Fixture(setting: Setting) {
-    private val gate: CallGate = setting.permits.fold(CallGate.Unlimited)(TestLimit.ofCalls(_))
+    private val gate: Limiter = setting.permits.fold(Limiter.Unlimited)(TestLimit.ofCalls(_))
     val h = new AsyncHarness(
       options(setting.ordered, capacity = 8).copy(
         attemptTimeoutMs = attemptMs,

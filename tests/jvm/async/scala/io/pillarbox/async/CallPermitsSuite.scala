@@ -16,7 +16,7 @@ class CallPermitsSuite extends AnyFunSuite {
   private val NotReported: Int => Double = _ => Double.NaN
 
   private final class Desk(
-      gate: CallGate,
+      gate: Limiter,
       budget: Option[BudgetPart] = None,
       units: Seq[String] = Nil
   ) extends CallPermits.Answer
@@ -120,7 +120,7 @@ class CallPermitsSuite extends AnyFunSuite {
 
   test("charges are settled by what was reported, and kept where nothing was") {
     val clock = new SimulatedClock
-    val gate = CallGate.ofUnits(Seq(TestLimit.ofRate(100, TimeUnit.MINUTES.toNanos(1), 1, clock) -> 0))
+    val gate = Limiter.ofUnits(Seq(TestLimit.ofRate(100, TimeUnit.MINUTES.toNanos(1), 1, clock) -> 0))
     val desk = new Desk(gate, units = Seq("tokens"))
     def ask(id: Long, charge: Double) = desk.permits.ask(id, Array(charge))
     ask(1, 40)
@@ -138,7 +138,7 @@ class CallPermitsSuite extends AnyFunSuite {
 
   test("behind one that is given up the next one waits for its own charges only") {
     val clock = new SimulatedClock
-    val gate = CallGate.ofUnits(Seq(TestLimit.ofRate(100, TimeUnit.MINUTES.toNanos(1), 1, clock) -> 0))
+    val gate = Limiter.ofUnits(Seq(TestLimit.ofRate(100, TimeUnit.MINUTES.toNanos(1), 1, clock) -> 0))
     val desk = new Desk(gate, units = Seq("tokens"))
     Seq(1L -> 40.0, 2L -> 90.0, 3L -> 10.0).foreach { case (id, charge) =>
       desk.permits.ask(id, Array(charge))
@@ -152,24 +152,24 @@ class CallPermitsSuite extends AnyFunSuite {
 
   test("a limit hears of overload, of pauses for all, and of what the service says") {
     val heard = mutable.Buffer.empty[String]
-    val gate = new CallGate {
+    val gate = new Limiter {
       override def tryAcquire(waiter: Runnable): Boolean = true
       override def cancel(waiter: Runnable): Boolean = false
       override def release(): Unit = ()
       override def observe(startNanos: Long, error: Throwable): Unit =
         heard += (if (error == null) "answer" else error.getClass.getSimpleName.takeWhile(_ != '$'))
       override def pause(nanos: Long): Unit = heard += s"pause $nanos"
-      override def told(unit: Int, said: Told): Unit = heard += s"$unit has ${said.remaining}"
+      override def told(unit: Int, said: Feedback): Unit = heard += s"$unit has ${said.remaining}"
     }
     final class Later(override val all: Boolean) extends RuntimeException with RetryAfter {
       override def retryAfterMs: Long = 2
     }
     val desk = new Desk(gate)
     desk.ask(1, 2, 3, 4)
-    desk.permits.told(1, CallGate.Calls, Told(7, 1))
+    desk.permits.told(1, Limiter.Calls, Feedback(7, 1))
     desk.permits.pause(1, 5)
     desk.answer(1)
-    desk.permits.told(1, CallGate.Calls, Told(6, 1)) // it is over
+    desk.permits.told(1, Limiter.Calls, Feedback(6, 1)) // it is over
     desk.permits.ended(2, NotReported, new Later(all = true))
     desk.permits.ended(3, NotReported, new Later(all = false))
     desk.permits.ended(4, NotReported, AsyncTimeoutException.attempt(1, 1))
@@ -251,7 +251,7 @@ class CallPermitsSuite extends AnyFunSuite {
 
   test("a budget counts what was reported and rows that failed, and an attempt given up by its estimate") {
     val bank = new Bank(BudgetTerms(Seq("tokens" -> 1000.0), failedRows = Some(5)))
-    val desk = new Desk(CallGate.Unlimited, Some(bank.part), Seq("calls of it", "tokens"))
+    val desk = new Desk(Limiter.Unlimited, Some(bank.part), Seq("calls of it", "tokens"))
     def used(tokens: Double): Int => Double = unit => if (unit == 1) tokens else Double.NaN
     desk.ask(1, 2, 3)
     bank.tick(desk)

@@ -362,7 +362,7 @@ class KeyedCallsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  private val gate0 = io.pillarbox.metered.limit.CallGate.Unlimited
+  private val gate0 = io.pillarbox.metered.limit.Limiter.Unlimited
 
   test("a journal and sharing are refused without a key") {
     intercept[IllegalArgumentException](options().copy(shareCalls = true))

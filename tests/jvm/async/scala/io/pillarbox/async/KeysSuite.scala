@@ -123,7 +123,7 @@ class KeysSuite extends AnyFunSuite {
       val chosen = keyed(limit, ordered, capacity).copy(
         retry = retries,
         onFailure = FailureAsRow,
-        gate = permits.getOrElse(CallGate.Unlimited),
+        gate = permits.getOrElse(Limiter.Unlimited),
         batching = batching
       )
       val h = new AsyncHarness(chosen)

@@ -22,8 +22,8 @@ class LimitedCallsSuite extends AnyFunSuite {
   private def charged(amounts: Map[String, Double])(inputs: java.util.List[String]): Array[Double] =
     Array(inputs.stream.mapToDouble(amounts.getOrElse(_, throw new NoAmount)).sum)
 
-  private def tokens(most: Double, clock: GateClock): CallGate =
-    CallGate.ofUnits(Seq(TestLimit.ofRate(most, TimeUnit.MINUTES.toNanos(1), 1, clock) -> 0))
+  private def tokens(most: Double, clock: LimitClock): Limiter =
+    Limiter.ofUnits(Seq(TestLimit.ofRate(most, TimeUnit.MINUTES.toNanos(1), 1, clock) -> 0))
 
   test("two operators on one gate share it in turn, though one has many more elements waiting") {
     val gate = TestLimit.ofCalls(1)
@@ -152,7 +152,7 @@ class LimitedCallsSuite extends AnyFunSuite {
     val clock = new SimulatedClock
     val adaptive = TestLimit.adaptive(10, clock)
     val rate = TestLimit.ofRate(10, TimeUnit.SECONDS.toNanos(1), 1, clock)
-    val h = new AsyncHarness(options().copy(gate = CallGate.all(adaptive, rate), onFailure = FailureAsRow))
+    val h = new AsyncHarness(options().copy(gate = Limiter.all(adaptive, rate), onFailure = FailureAsRow))
     h.process("a", "b", "c", "d")
     assert(h.calls.map(_.input) == Seq("a"))
     h.fail("a", new ComeBack(5000L))

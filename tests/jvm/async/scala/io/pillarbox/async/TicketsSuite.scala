@@ -347,7 +347,7 @@ class TicketsSuite extends AnyFunSuite {
 
   test("limits charge what is submitted, and polls as calls alone") {
     val charged = mutable.Buffer.empty[Seq[String]]
-    val gate = CallGate.all(TestLimit.ofCalls(1), TestLimit.ofCalls(2))
+    val gate = Limiter.all(TestLimit.ofCalls(1), TestLimit.ofCalls(2))
     val h = harness(new Tickets)(options =>
       inPairs(options).copy(
         gate = gate,

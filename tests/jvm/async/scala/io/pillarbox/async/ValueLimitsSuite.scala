@@ -26,8 +26,8 @@ class ValueLimitsSuite extends AnyFunSuite {
    *
    * @param common those of limits without a key
    */
-  private final class Gates(of: String => Seq[CallGate], common: CallGate*) extends ValueGates[String] {
-    val held = mutable.LinkedHashMap.empty[String, Seq[CallGate]]
+  private final class Gates(of: String => Seq[Limiter], common: Limiter*) extends ValueGates[String] {
+    val held = mutable.LinkedHashMap.empty[String, Seq[Limiter]]
     var opened = 0
 
     override def valueOf(input: String): AnyRef = input.take(1)
@@ -39,8 +39,8 @@ class ValueLimitsSuite extends AnyFunSuite {
       val own = of(name)
       held(name) = own
       new ValueGate {
-        override val gate: CallGate =
-          CallGate.ofUnits((common ++ own).map(_ -> CallGate.Calls), own.contains)
+        override val gate: Limiter =
+          Limiter.ofUnits((common ++ own).map(_ -> Limiter.Calls), own.contains)
         override def close(): Unit = held.remove(name): Unit
       }
     }
@@ -235,7 +235,7 @@ class ValueLimitsSuite extends AnyFunSuite {
     val h = new AsyncHarness(limited(gates))
     h.process("a1", "b1")
     h.fail("a1", new ComeBackAll(1000))
-    h.future("b1").told(CallGate.Calls, Told(remaining = 0, resetNanos = Second / 2))
+    h.future("b1").told(Limiter.Calls, Feedback(remaining = 0, resetNanos = Second / 2))
     h.process("a2", "b2", "c1")
     assert(started(h) == Seq("a1", "b1", "c1"))
     clock.run(600)
@@ -254,11 +254,11 @@ class ValueLimitsSuite extends AnyFunSuite {
       val own = if (isLent) leased else TestLimit.ofCalls(2)
       val ofTokens = TestLimit.ofRate(1000.0, Second, 1000.0, clock)
       val common = TestLimit.ofRate(20.0, Second, 1.0, clock)
-      val gate = CallGate.ofUnits(
-        Seq(own -> CallGate.Calls, ofTokens -> 0, common -> CallGate.Calls),
-        Set[CallGate](own, ofTokens)
+      val gate = Limiter.ofUnits(
+        Seq(own -> Limiter.Calls, ofTokens -> 0, common -> Limiter.Calls),
+        Set[Limiter](own, ofTokens)
       )
-      gate.told(CallGate.Calls, Told(remaining = 0, resetNanos = 5 * Second))
+      gate.told(Limiter.Calls, Feedback(remaining = 0, resetNanos = 5 * Second))
       assert(common.isBound)
       assert(!ofTokens.isBound)
       assert(!gate.mayBegin)

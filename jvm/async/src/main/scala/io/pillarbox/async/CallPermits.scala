@@ -7,7 +7,7 @@ import scala.util.control.NonFatal
 
 import io.pillarbox.api.{AsyncTimeoutException, RetryAfter}
 import io.pillarbox.metered.budget.{BudgetExceeded, BudgetExceededException, BudgetPart}
-import io.pillarbox.metered.limit.{CallGate, CallWaiter, Permit, Told}
+import io.pillarbox.metered.limit.{CallWaiter, Feedback, Limiter, Permit}
 
 /**
  * Lets attempts begin that another process makes, under a budget and limits: it asks for each of them by a
@@ -20,7 +20,7 @@ import io.pillarbox.metered.limit.{CallGate, CallWaiter, Permit, Told}
  *   once this is closed. Waiters, which run on any thread, use it
  */
 private[pillarbox] final class CallPermits(
-    gate: CallGate,
+    gate: Limiter,
     budget: Option[BudgetPart],
     metrics: AsyncMetrics,
     executor: Executor,
@@ -170,7 +170,7 @@ private[pillarbox] final class CallPermits(
   }
 
   /** Takes note of what the service says of a limit in an attempt, by the number of the unit. */
-  def told(id: Long, unit: Int, said: Told): Unit = ofBegun(id)(_.told(unit, said))
+  def told(id: Long, unit: Int, said: Feedback): Unit = ofBegun(id)(_.told(unit, said))
 
   /** Lets nobody begin for this time in ns, under all limits of an attempt. */
   def pause(id: Long, nanos: Long): Unit = ofBegun(id)(_.pause(nanos))

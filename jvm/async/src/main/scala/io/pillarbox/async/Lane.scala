@@ -4,7 +4,7 @@ import java.util
 import java.util.concurrent.RejectedExecutionException
 import java.util.concurrent.atomic.AtomicInteger
 
-import io.pillarbox.metered.limit.{CallGate, CallWaiter, Permit}
+import io.pillarbox.metered.limit.{CallWaiter, Limiter, Permit}
 
 /**
  * The calls that need a permit of one gate, in order. It has one waiter at the gate however many calls wait,
@@ -19,7 +19,7 @@ import io.pillarbox.metered.limit.{CallGate, CallWaiter, Permit}
 private[async] final class Lane[IN, OUT](
     way: CallWay[IN, OUT],
     limits: Limits[IN, OUT],
-    gate: CallGate,
+    gate: Limiter,
     turn: LaneTurn[IN, OUT]
 ) {
   import Lane._

@@ -150,7 +150,7 @@ class PythonAttemptsSuite extends AnyFunSuite with TimeLimits {
     test(
       s"no answer is lost or mixed up while attempts fail and follow at once: batches $size, permits $permits"
     ) {
-      val gate = permits.fold(CallGate.Unlimited: CallGate)(TestLimit.ofCalls(_))
+      val gate = permits.fold(Limiter.Unlimited: Limiter)(TestLimit.ofCalls(_))
       run(1500, 0.4, _.copy(batching = size.map(Batching(_, 1)), gate = gate))
       gate match {
         case limited: LocalLimit => assert(limited.inUse == 0)

@@ -11,7 +11,7 @@ import scala.util.control.NonFatal
 import io.pillarbox.api.AsyncTimeoutException
 import io.pillarbox.async.{AsyncMetrics, CallPermits}
 import io.pillarbox.metered.budget.{BudgetExceeded, BudgetPart}
-import io.pillarbox.metered.limit.Told
+import io.pillarbox.metered.limit.Feedback
 import io.pillarbox.spark.async.python.{PythonCallException, PythonRetryAfterException}
 import io.pillarbox.spark.worker.{Frame, WorkerCalls}
 import org.apache.spark.TaskContext
@@ -37,7 +37,7 @@ private[async] final class OwnCalls(
 
   private val metrics = new AsyncMetrics(spec.usageUnits)
   private val bill = TaskBill.of(spec, context, metrics, factory.metrics)
-  private val held: HeldGate = ExecutorGates.ofProcess.hold(factory.limitKeys, spec.limits, spec.units)
+  private val held: HeldLimits = ExecutorLimits.ofProcess.hold(factory.limitKeys, spec.limits, spec.units)
   private val charges = orClosed(held.charges(spec.operator, factory.estimates))
   private val needsRows = !factory.estimates.forall(_.foldable)
   private val functions = charges.fold(0)(_.functions)
@@ -89,7 +89,8 @@ private[async] final class OwnCalls(
       case Heard =>
         val (unit, remaining, nanos) = (body.getInt, body.getDouble, (body.getDouble * 1e9).toLong)
         line.execute(() =>
-          if (unit == AllLimits) permits.pause(id, nanos) else permits.told(id, unit, Told(remaining, nanos))
+          if (unit == AllLimits) permits.pause(id, nanos)
+          else permits.told(id, unit, Feedback(remaining, nanos))
         )
       case RowEnded =>
         val isFailed = body.get() == 1

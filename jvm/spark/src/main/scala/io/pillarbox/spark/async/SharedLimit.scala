@@ -8,7 +8,7 @@ import io.pillarbox.metered.limit._
 
 /**
  * A limit, or that of one value of its key, with those in this executor that hold it. Under the lock of
- * [[ExecutorGates]], but for the limit.
+ * [[ExecutorLimits]], but for the limit.
  *
  * @param lend asks the driver for a part of it
  */

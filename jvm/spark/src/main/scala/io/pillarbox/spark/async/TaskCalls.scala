@@ -35,7 +35,7 @@ private sealed abstract class TaskCalls(task: AsyncIOTaskSpec) {
   def function: AsyncFunction[InternalRow, InternalRow]
 
   /** The limits that a call passes before it starts. */
-  def held: HeldGate
+  def held: HeldLimits
 
   /** The answers that need no call. */
   val answers: Option[TaskJournal] = task.site.journal.map(folder => opening(new TaskJournal(task, folder)))
@@ -89,7 +89,7 @@ private object TaskCalls {
 
   private final class JvmCalls(task: AsyncIOTaskSpec, className: String, options: Map[String, String])
       extends TaskCalls(task) {
-    override val held: HeldGate = opening(ExecutorGates.ofProcess.hold(task))
+    override val held: HeldLimits = opening(ExecutorLimits.ofProcess.hold(task))
     override val function: RowAsyncFunction = orClosed {
       new RowAsyncFunction(
         task.spec.operator,
@@ -114,7 +114,7 @@ private object TaskCalls {
       fatal: Throwable => Unit
   ) extends TaskCalls(task) {
     private val settings = orClosed(task.channelSettings(python, context))
-    override val held: HeldGate = opening(ExecutorGates.ofProcess.hold(task))
+    override val held: HeldLimits = opening(ExecutorLimits.ofProcess.hold(task))
     private val noMatch = new GenericInternalRow(task.columns.answers.length)
 
     override val function: PythonAsyncFunction =

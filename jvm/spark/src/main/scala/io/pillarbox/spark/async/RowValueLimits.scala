@@ -15,7 +15,7 @@ import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, Un
  *
  * @param keys the columns over the rows that come in, of each limit that has a key
  */
-private[async] final class RowValueGates(held: HeldGate, keys: Seq[Expression])
+private[async] final class RowValueLimits(held: HeldLimits, keys: Seq[Expression])
     extends ValueGates[InternalRow] {
   private val columns = keys.distinct
   private val project = UnsafeProjection.create(columns)

@@ -6,7 +6,7 @@ import scala.collection.mutable
 
 import io.pillarbox.async.ValueGate
 import io.pillarbox.metered.lease.{LimitKey, LimitValue}
-import io.pillarbox.metered.limit.CallGate
+import io.pillarbox.metered.limit.Limiter
 import org.apache.spark.sql.catalyst.expressions.Expression
 
 /**
@@ -16,8 +16,8 @@ import org.apache.spark.sql.catalyst.expressions.Expression
  * @param keys those of the limits, in their order
  * @param units those in which calls report what they use
  */
-private[pillarbox] final class HeldGate private[async] (
-    gates: ExecutorGates,
+private[pillarbox] final class HeldLimits private[async] (
+    executor: ExecutorLimits,
     keys: Seq[String],
     limits: Seq[LimitSpec],
     units: Seq[String]
@@ -31,8 +31,8 @@ private[pillarbox] final class HeldGate private[async] (
   /** The limits without a key, by their place in the order. */
   private val common: Map[Int, SharedLimit] = share(_.key.isEmpty, _ => None)(this)
 
-  /** Their gate: that of all calls, unless there are limits with a key, whose values are opened. */
-  val gate: CallGate = gateOf(common)
+  /** Their limiter: that of all calls, unless there are limits with a key, whose values are opened. */
+  val gate: Limiter = gateOf(common)
 
   /**
    * Returns all limits of calls with these values.
@@ -49,23 +49,23 @@ private[pillarbox] final class HeldGate private[async] (
   private def share(isMeant: LimitSpec => Boolean, value: Int => Option[LimitValue])(holder: AnyRef) =
     limits.indices
       .filter(i => isMeant(limits(i)))
-      .map(i => i -> gates.share(LimitKey(keyOf(i), value(i)), limits(i), holder))
+      .map(i => i -> executor.share(LimitKey(keyOf(i), value(i)), limits(i), holder))
       .toMap
 
   /** A limit of a task is shared with no other; its values are kept as others are. */
   private def keyOf(limit: Int) =
     if (limits(limit).scope == LimitScope.Task) s"${keys(limit)}/$ownName" else keys(limit)
 
-  private def gateOf(shared: Map[Int, SharedLimit], ofValue: Set[Int] = Set.empty): CallGate = {
+  private def gateOf(shared: Map[Int, SharedLimit], ofValue: Set[Int] = Set.empty): Limiter = {
     val parts = limits.indices.filter(shared.contains).map { i =>
-      shared(i).limit -> (if (limits(i).isOfUse) units.indexOf(limits(i).unit) else CallGate.Calls)
+      shared(i).limit -> (if (limits(i).isOfUse) units.indexOf(limits(i).unit) else Limiter.Calls)
     }
-    val own = ofValue.map(shared(_).limit: CallGate)
-    CallGate.ofUnits(parts, own.contains)
+    val own = ofValue.map(shared(_).limit: Limiter)
+    Limiter.ofUnits(parts, own.contains)
   }
 
   /** The calls that the limits allow at a time now, divided by their holders; 0 if they allow any number. */
-  def limitShare: Long = gates.synchronized {
+  def limitShare: Long = executor.synchronized {
     common.values.map(_.shareOf(this)).filter(_ > 0).minOption.getOrElse(0L)
   }
 
@@ -99,14 +99,14 @@ private[pillarbox] final class HeldGate private[async] (
   override def close(): Unit = if (isHeld) {
     isHeld = false
     values.synchronized(values.toSeq).foreach(_.close())
-    gates.release(common.values, this)
+    executor.release(common.values, this)
   }
 
   /** The limits of calls with certain values. */
   private final class HeldValue(ofLimits: Map[Int, LimitValue]) extends ValueGate {
     val own: Map[Int, SharedLimit] = share(_.key.isDefined, ofLimits.get)(this)
 
-    override val gate: CallGate = gateOf(common ++ own, own.keySet)
+    override val gate: Limiter = gateOf(common ++ own, own.keySet)
 
     override def close(): Unit = {
       val isOpen = values.synchronized {
@@ -114,7 +114,7 @@ private[pillarbox] final class HeldGate private[async] (
         if (isThere) own.values.foreach(count)
         isThere
       }
-      if (isOpen) gates.release(own.values, this)
+      if (isOpen) executor.release(own.values, this)
     }
   }
 }

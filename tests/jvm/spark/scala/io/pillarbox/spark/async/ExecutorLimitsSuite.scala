@@ -4,18 +4,18 @@ import java.util.concurrent.TimeUnit
 
 import io.pillarbox.api.{AsyncTimeoutException, RetryAfter}
 import io.pillarbox.metered.lease.{LimitValue, TestLending}
-import io.pillarbox.metered.limit.{CallGate, LimitClock, Overload}
+import io.pillarbox.metered.limit.{LimitClock, Limiter, Overload}
 import org.scalatest.funsuite.AnyFunSuite
 
-class ExecutorGatesSuite extends AnyFunSuite {
+class ExecutorLimitsSuite extends AnyFunSuite {
   private val limited = calls(2)
   private val perMinute = LimitSpec(None, Some(RateSpec(1, 60000)), LimitScope.Executor)
 
   private var minutes = 0L
-  private def newGates(): ExecutorGates =
-    new ExecutorGates(() => TimeUnit.MINUTES.toNanos(minutes), (_, _, _) => fail("nothing is lent"))
+  private def newGates(): ExecutorLimits =
+    new ExecutorLimits(() => TimeUnit.MINUTES.toNanos(minutes), (_, _, _) => fail("nothing is lent"))
 
-  private def hold(gates: ExecutorGates, key: String, limit: LimitSpec): HeldGate =
+  private def hold(gates: ExecutorLimits, key: String, limit: LimitSpec): HeldLimits =
     gates.hold(Seq(key), Seq(limit), Nil)
 
   test("one limit that is there twice is refused") {
@@ -25,7 +25,7 @@ class ExecutorGatesSuite extends AnyFunSuite {
   }
 
   test("an operator without limits has no gate") {
-    assert(newGates().hold(Nil, Nil, Nil).gate eq CallGate.Unlimited)
+    assert(newGates().hold(Nil, Nil, Nil).gate eq Limiter.Unlimited)
   }
 
   test("the tasks of one operator share a gate, those of another have their own") {
@@ -157,15 +157,15 @@ class ExecutorGatesSuite extends AnyFunSuite {
 
   private val tenant = calls(2).copy(key = Some("tenant"))
 
-  private def open(held: HeldGate, value: Long) = held.open(Seq(LimitValue(0, value)))
+  private def open(held: HeldLimits, value: Long) = held.open(Seq(LimitValue(0, value)))
 
-  private def taken(gate: CallGate): Int =
+  private def taken(gate: Limiter): Int =
     Iterator.continually(gate.tryAcquire(() => ())).takeWhile(identity).size
 
   test("each value of a key has its gate, which tasks share while they have calls of it") {
     val gates = newGates()
     val (one, other) = (hold(gates, "a", tenant), hold(gates, "a", tenant))
-    assert(one.gate eq CallGate.Unlimited)
+    assert(one.gate eq Limiter.Unlimited)
     val (first, second, third) = (open(one, 1), open(other, 1), open(one, 2))
     assert(taken(first.gate) == 2 && taken(second.gate) == 0 && taken(third.gate) == 2 && gates.size == 2)
     (1 to 2).foreach(_ => first.gate.release())
@@ -193,7 +193,7 @@ class ExecutorGatesSuite extends AnyFunSuite {
 
   test("a value of a lent rate that comes again after it was given back is the same for the driver") {
     var lent = 0
-    val gates = new ExecutorGates(
+    val gates = new ExecutorLimits(
       () => TimeUnit.MINUTES.toNanos(minutes),
       (_, terms, _) => {
         lent += 1
@@ -230,7 +230,7 @@ class ExecutorGatesSuite extends AnyFunSuite {
     )
     def hold() = gates.hold(Seq("a", "a/tenant", "a/region"), limits, Nil)
     val (one, other) = (hold(), hold())
-    def open(held: HeldGate, tenant: Long, region: Long) =
+    def open(held: HeldLimits, tenant: Long, region: Long) =
       held.open(Seq(LimitValue(0, tenant), LimitValue(0, region)))
     val values = Seq(open(one, 1, 1), open(one, 1, 2), open(other, 1, 2))
     assert(values.map(value => taken(value.gate)) == Seq(2, 0, 1))
