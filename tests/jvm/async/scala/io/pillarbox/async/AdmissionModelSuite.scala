@@ -9,6 +9,7 @@ import io.pillarbox.api.RetryAfter
 import io.pillarbox.async.AsyncHarness._
 import io.pillarbox.metered.budget._
 import io.pillarbox.metered.journal.{CallKey, CallTicket, TicketJournal}
+import io.pillarbox.metered.lease.TestLending
 import io.pillarbox.metered.limit._
 import io.pillarbox.tags.Nightly
 import org.scalatest.funsuite.AnyFunSuite
@@ -51,7 +52,7 @@ class AdmissionModelSuite extends AnyFunSuite {
 
   private def byDay(seed: Int) = Seq(Nightly).filter(_ => seed > 30)
 
-  private def randomOptions(world: World, ofAll: Seq[CallGate])(of: Options): Options = {
+  private def randomOptions(world: World, ofAll: Seq[Limiter])(of: Options): Options = {
     val random = world.random
     val isKeyed = random.nextInt(3) > 0
     val perSecond = 1.0 + random.nextInt(5)
@@ -59,8 +60,7 @@ class AdmissionModelSuite extends AnyFunSuite {
     of.copy(
       ordered = random.nextBoolean(),
       capacity = 1 + random.nextInt(4),
-      // Their permits may go back unused.
-      gate = if (isKeyed) CallGate.Unlimited else CallGate.ofUnits(ofAll.map(_ -> CallGate.Calls), _ => true),
+      gate = if (isKeyed) Limiter.Unlimited else Limiter.all(ofAll: _*),
       valueGates = Option.when(isKeyed)(
         world.gates(_ => Seq(world.atOnce(1 + random.nextInt(2)), world.rate(perSecond)), ofAll: _*)
       ),
@@ -117,13 +117,13 @@ private object AdmissionModelSuite {
 
     /** True for a call that gets an answer. */
     var answers: () => Boolean = () => random.nextInt(4) > 0
-    private val ledger = new BudgetLedger(terms)
-    private val parts = Seq(0, 1).map(process => new BudgetPart(terms, clock, send(process)(_, _)))
-    private val slots = mutable.Buffer.empty[ConcurrencyGate]
+    private val ledger = new BudgetAllocator(terms)
+    private val parts = Seq(0, 1).map(process => TestLending.part(terms, clock)(send(process)(_, _)))
+    private val slots = mutable.Buffer.empty[LocalLimit]
     private val tasks = mutable.Buffer.empty[Task]
 
     /** The number of calls under way that each gate has permitted. */
-    private val permitted = mutable.Map.empty[CallGate, Seq[() => Int]].withDefaultValue(Nil)
+    private val permitted = mutable.Map.empty[Limiter, Seq[() => Int]].withDefaultValue(Nil)
     private var isStepping = false
 
     private def send(process: Int)(report: BudgetReport, answer: BudgetGrant => Unit): Unit = {
@@ -136,27 +136,27 @@ private object AdmissionModelSuite {
       }
     }
 
-    def atOnce(most: Int): ConcurrencyGate = {
-      slots += new ConcurrencyGate(most, clock)
+    def atOnce(most: Int): LocalLimit = {
+      slots += TestLimit.ofCalls(most, clock)
       slots.last
     }
 
-    def rate(perSecond: Double) = new RateGate(perSecond, TimeUnit.SECONDS.toNanos(1), 1, clock)
+    def rate(perSecond: Double) = TestLimit.ofRate(perSecond, TimeUnit.SECONDS.toNanos(1), 1, clock)
 
     /** The limits of each first letter, and those of all. */
-    def gates(own: String => Seq[CallGate], common: CallGate*): ValueGates[String] = new ValueGates[String] {
-      private val kept = mutable.Map.empty[String, Seq[CallGate]]
+    def gates(own: String => Seq[Limiter], common: Limiter*): ValueGates[String] = new ValueGates[String] {
+      private val kept = mutable.Map.empty[String, Seq[Limiter]]
       override def valueOf(input: String): AnyRef = input.take(1)
       override def open(value: AnyRef): ValueGate = new ValueGate {
         private val made = kept.getOrElseUpdate(value.toString, own(value.toString))
-        override val gate: CallGate =
-          CallGate.ofUnits((common ++ made).map(_ -> CallGate.Calls), made.contains)
+        override val gate: Limiter =
+          Limiter.ofUnits((common ++ made).map(_ -> Limiter.Calls), made.contains)
         override def close(): Unit = ()
       }
     }
 
     /** @param common the limits of all calls of the task */
-    def add(change: Options => Options, common: CallGate*): Task = {
+    def add(change: Options => Options, common: Limiter*): Task = {
       val process = random.nextInt(parts.size)
       val part = parts(process)
       val chosen = change(options().copy(budget = Some(part), onFailure = FailureAsRow))
@@ -216,7 +216,7 @@ private object AdmissionModelSuite {
       (1 to 3).foreach(_ => tasks.foreach(_.h.runMail()))
       tasks.foreach(task => task.begun.filterInPlace(!_.isDone))
       permitted.foreach {
-        case (gate: ConcurrencyGate, users) =>
+        case (gate: LocalLimit, users) =>
           assert(gate.inUse == users.map(_.apply()).sum, "a call that waits has a permit")
         case _ => ()
       }

@@ -5,7 +5,7 @@ import java.util
 import scala.collection.mutable
 
 import io.pillarbox.async.AsyncHarness._
-import io.pillarbox.metered.limit.{CallGate, ConcurrencyGate}
+import io.pillarbox.metered.limit._
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
@@ -59,7 +59,7 @@ class AttemptModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   private final class Fixture(setting: Setting) {
-    private val gate: CallGate = setting.permits.fold(CallGate.Unlimited)(new ConcurrencyGate(_))
+    private val gate: Limiter = setting.permits.fold(Limiter.Unlimited)(TestLimit.ofCalls(_))
     val h = new AsyncHarness(
       options(setting.ordered, capacity = 8).copy(
         attemptTimeoutMs = attemptMs,
@@ -99,7 +99,7 @@ class AttemptModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
         from + size
       }
       gate match {
-        case limited: ConcurrencyGate => assert(limited.inUse == calls.count(_.exists(_.isRunning)))
+        case limited: LocalLimit => assert(limited.inUse == calls.count(_.exists(_.isRunning)))
         case _ => ()
       }
     }

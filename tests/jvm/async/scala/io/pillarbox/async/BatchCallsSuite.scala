@@ -7,8 +7,7 @@ import io.pillarbox.async.AsyncHarness._
 import io.pillarbox.async.queue.{AsyncOutput, StreamElement}
 import io.pillarbox.async.retry.AsyncRetryStrategy
 import io.pillarbox.mailbox.MailboxTesting
-import io.pillarbox.metered.limit.ManualGateClock
-import io.pillarbox.metered.limit.{ConcurrencyGate, RateGate}
+import io.pillarbox.metered.limit._
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Elements that are called together. */
@@ -38,7 +37,7 @@ class BatchCallsSuite extends AnyFunSuite {
   }
 
   test("deadlines start with the call: neither company nor a permit that is waited for counts") {
-    val gate = new ConcurrencyGate(1)
+    val gate = TestLimit.ofCalls(1)
     val h = harness(change = _.copy(gate = gate, totalTimeoutMs = 100L, attemptTimeoutMs = 60L))
     h.process("a", "b", "c")
     h.advanceTo(50)
@@ -51,7 +50,7 @@ class BatchCallsSuite extends AnyFunSuite {
   }
 
   test("a group holds one permit, from its call until the last of its attempts has ended") {
-    val gate = new ConcurrencyGate(1)
+    val gate = TestLimit.ofCalls(1)
     val h = harness(size = 3, change = _.copy(gate = gate, attemptTimeoutMs = 60L))
     h.process("a", "b", "c", "d", "e", "f")
     h.answer("a")
@@ -64,7 +63,7 @@ class BatchCallsSuite extends AnyFunSuite {
   }
 
   test("an element that is tried again joins a later group, which no answer to its first attempt can touch") {
-    val gate = new ConcurrencyGate(2)
+    val gate = TestLimit.ofCalls(2)
     val h = harness(change = _.copy(gate = gate, retry = retry(3, 0), attemptTimeoutMs = 60L))
     h.process("a", "b")
     val first = h.future("a")
@@ -119,8 +118,8 @@ class BatchCallsSuite extends AnyFunSuite {
   }
 
   test("elements that are decided while they wait are not called, and a group of such takes no permit") {
-    val clock = new ManualGateClock
-    val gate = new RateGate(1, 1000, 1, clock)
+    val clock = new ManualLimitClock
+    val gate = TestLimit.ofRate(1, 1000, 1, clock)
     val h = harness(change = _.copy(gate = gate, totalTimeoutMs = 100L, retry = retry(9, 10)))
     h.process("a", "b")
     h.fail("a")
@@ -184,7 +183,7 @@ class BatchCallsSuite extends AnyFunSuite {
   }
 
   test("a call that can't even be made fails each of its elements") {
-    val gate = new ConcurrencyGate(1)
+    val gate = TestLimit.ofCalls(1)
     val h = harness(change = _.copy(gate = gate))
     h.onInvoke = _ => throw new ArithmeticException
     h.process("a", "b")
@@ -194,7 +193,7 @@ class BatchCallsSuite extends AnyFunSuite {
   }
 
   test("close gives the permits of groups back: held, and in line") {
-    val gate = new ConcurrencyGate(1)
+    val gate = TestLimit.ofCalls(1)
     val h = harness(change = _.copy(gate = gate))
     h.process("a", "b", "c", "d", "e")
     h.operator.close()
@@ -203,7 +202,7 @@ class BatchCallsSuite extends AnyFunSuite {
   }
 
   test("attempts that end on many threads give their group's permit back once") {
-    val gate = new ConcurrencyGate(1)
+    val gate = TestLimit.ofCalls(1)
     val h = harness(size = 16, change = _.copy(gate = gate))
     for (round <- 1 to 200) {
       val names = (1 to 16).map(i => s"$round.$i")

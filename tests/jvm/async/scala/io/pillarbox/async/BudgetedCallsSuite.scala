@@ -5,8 +5,8 @@ import scala.collection.mutable
 import io.pillarbox.async.AsyncHarness._
 import io.pillarbox.metered.budget._
 import io.pillarbox.metered.journal.CallKey
-import io.pillarbox.metered.limit.ConcurrencyGate
-import io.pillarbox.metered.limit.SimulatedClock
+import io.pillarbox.metered.lease.TestLending
+import io.pillarbox.metered.limit._
 import io.pillarbox.metered.usage.UsageUnits
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -15,16 +15,13 @@ class BudgetedCallsSuite extends AnyFunSuite {
 
   private final class Bank(terms: BudgetTerms) {
     val clock = new SimulatedClock
-    val ledger = new BudgetLedger(terms)
+    val ledger = new BudgetAllocator(terms)
     var isClosed = false
     private val waiting = mutable.Queue.empty[() => Unit]
 
-    val part = new BudgetPart(
-      terms,
-      clock,
-      (report, answer) =>
-        waiting += (() => Option(ledger.report("", "p", report, clock.nanoTime)).foreach(answer(_)))
-    )
+    val part = TestLending.part(terms, clock) { (report, answer) =>
+      waiting += (() => Option(ledger.report("", "p", report, clock.nanoTime)).foreach(answer(_)))
+    }
 
     /** Answers what the part asks, as long as that lets calls go on. */
     def answer(h: AsyncHarness): Unit = while (!isClosed && waiting.nonEmpty) {
@@ -85,7 +82,7 @@ class BudgetedCallsSuite extends AnyFunSuite {
 
   test("a call that is given up before it begins costs nothing, one that was cut off does") {
     val bank = calls(10)
-    val gate = new ConcurrencyGate(1)
+    val gate = TestLimit.ofCalls(1)
     val h = operator(bank, _.copy(gate = gate, totalTimeoutMs = 50))
     h.process("a", "b")
     bank.answer(h)

@@ -7,8 +7,7 @@ import scala.jdk.CollectionConverters._
 import io.pillarbox.api.RetryAfter
 import io.pillarbox.async.AsyncHarness._
 import io.pillarbox.metered.journal.{CallCost, CallJournal, CallKey}
-import io.pillarbox.metered.limit.ConcurrencyGate
-import io.pillarbox.metered.limit.SimulatedClock
+import io.pillarbox.metered.limit._
 import io.pillarbox.metered.usage.{CallAccount, UsageUnits}
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -126,7 +125,7 @@ class CallAccountSuite extends AnyFunSuite {
       override def all: Boolean = true
     }
     val clock = new SimulatedClock
-    val h = harness(keyed(_).copy(journal = Some(journal), gate = new ConcurrencyGate(1, clock)))
+    val h = harness(keyed(_).copy(journal = Some(journal), gate = TestLimit.ofCalls(1, clock)))
     h.process("a")
     h.fail("a", new Pause)
     h.advanceTo(1000)
@@ -150,7 +149,7 @@ class CallAccountSuite extends AnyFunSuite {
   }
 
   test("the time is counted for which a call waits for the gate") {
-    val h = harness(_.copy(gate = new ConcurrencyGate(1)))
+    val h = harness(_.copy(gate = TestLimit.ofCalls(1)))
     h.process("a")
     h.runMail()
     assert(h.metrics.limitWaitNanos == 0)

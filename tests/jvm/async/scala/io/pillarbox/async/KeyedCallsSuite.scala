@@ -6,7 +6,7 @@ import scala.collection.mutable
 
 import io.pillarbox.async.AsyncHarness._
 import io.pillarbox.metered.journal.{CallCost, CallJournal, CallKey}
-import io.pillarbox.metered.limit.ConcurrencyGate
+import io.pillarbox.metered.limit._
 import org.scalacheck.Gen
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatestplus.scalacheck.ScalaCheckPropertyChecks
@@ -60,7 +60,7 @@ class KeyedCallsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("what the journal has is answered without a call, a permit or a place, in order") {
-    val gate = new ConcurrencyGate(1)
+    val gate = TestLimit.ofCalls(1)
     val h = journaled(new Journal("a" -> Seq("x", "y"), "c" -> Nil), _.copy(gate = gate))
     h.process("a", "b", "c", "a")
     h.runMail()
@@ -240,7 +240,7 @@ class KeyedCallsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("the clock of an input that waits for a permit starts with the call") {
-    val gate = new ConcurrencyGate(1)
+    val gate = TestLimit.ofCalls(1)
     val h = sharing(_.copy(totalTimeoutMs = 100, gate = gate))
     h.process("x:1", "a:1", "a:2")
     h.advanceTo(90)
@@ -314,7 +314,7 @@ class KeyedCallsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       withJournal <- Gen.oneOf(true, false)
     } yield (ordered, batch, permits, ahead, withJournal)
     forAll(settings, Gen.listOfN(80, op)) { case ((ordered, batch, permits, ahead, withJournal), ops) =>
-      val gate = permits.map(new ConcurrencyGate(_))
+      val gate = permits.map(TestLimit.ofCalls(_))
       val journal = new Journal
       val h = sharing(
         _.copy(
@@ -362,7 +362,7 @@ class KeyedCallsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     }
   }
 
-  private val gate0 = io.pillarbox.metered.limit.CallGate.Unlimited
+  private val gate0 = io.pillarbox.metered.limit.Limiter.Unlimited
 
   test("a journal and sharing are refused without a key") {
     intercept[IllegalArgumentException](options().copy(shareCalls = true))

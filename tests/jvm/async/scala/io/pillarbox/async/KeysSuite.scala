@@ -5,7 +5,7 @@ import scala.util.Random
 
 import io.pillarbox.async.AsyncHarness._
 import io.pillarbox.metered.journal.CallKey
-import io.pillarbox.metered.limit.{CallGate, ConcurrencyGate}
+import io.pillarbox.metered.limit._
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Elements with keys: here the first letter. */
@@ -136,12 +136,12 @@ class KeysSuite extends AnyFunSuite {
       val random = new Random(seed)
       val (limit, ordered, capacity) = (random.nextInt(3), random.nextBoolean(), 1 + random.nextInt(8))
       val retries = retry(1 + random.nextInt(2), 3)
-      val permits = Option.when(random.nextBoolean())(new ConcurrencyGate(1 + random.nextInt(3)))
+      val permits = Option.when(random.nextBoolean())(TestLimit.ofCalls(1 + random.nextInt(3)))
       val batching = Option.when(random.nextInt(3) == 0)(Batching(1 + random.nextInt(3), 2))
       val chosen = keyed(limit, ordered, capacity).copy(
         retry = retries,
         onFailure = FailureAsRow,
-        gate = permits.getOrElse(CallGate.Unlimited),
+        gate = permits.getOrElse(Limiter.Unlimited),
         batching = batching
       )
       val h = new AsyncHarness(chosen)

@@ -22,11 +22,11 @@ class LimitedCallsSuite extends AnyFunSuite {
   private def charged(amounts: Map[String, Double])(inputs: java.util.List[String]): Array[Double] =
     Array(inputs.stream.mapToDouble(amounts.getOrElse(_, throw new NoAmount)).sum)
 
-  private def tokens(most: Double, clock: GateClock): CallGate =
-    CallGate.ofUnits(Seq(new RateGate(most, TimeUnit.MINUTES.toNanos(1), 1, clock) -> 0))
+  private def tokens(most: Double, clock: LimitClock): Limiter =
+    Limiter.ofUnits(Seq(TestLimit.ofRate(most, TimeUnit.MINUTES.toNanos(1), 1, clock) -> 0))
 
   test("two operators on one gate share it in turn, though one has many more elements waiting") {
-    val gate = new ConcurrencyGate(1)
+    val gate = TestLimit.ofCalls(1)
     val big = new AsyncHarness(options(ordered = false, capacity = 100).copy(gate = gate))
     val small = new AsyncHarness(options(ordered = false).copy(gate = gate))
     big.process((1 to 50).map(i => s"big$i"): _*)
@@ -51,7 +51,7 @@ class LimitedCallsSuite extends AnyFunSuite {
   }
 
   test("a permit is held from an attempt's start to its end, not while a retry waits") {
-    val gate = new ConcurrencyGate(1)
+    val gate = TestLimit.ofCalls(1)
     val h = new AsyncHarness(options(ordered = false).copy(gate = gate, retry = retry(3, 10)))
     h.process("a", "b")
     assert(h.calls.map(_.input) == Seq("a") && gate.inUse == 1)
@@ -66,7 +66,7 @@ class LimitedCallsSuite extends AnyFunSuite {
   }
 
   test("a permit is free when the call ends, though the thread of its operator is busy and takes no mail") {
-    val gate = new ConcurrencyGate(2)
+    val gate = TestLimit.ofCalls(2)
     val busy = new AsyncHarness(options(ordered = false).copy(gate = gate))
     val other = new AsyncHarness(options(ordered = false).copy(gate = gate))
     busy.process("a", "b")
@@ -84,7 +84,7 @@ class LimitedCallsSuite extends AnyFunSuite {
   }
 
   test("deadlines start with the first permit, and an attempt that times out gives its permit back") {
-    val gate = new ConcurrencyGate(1)
+    val gate = TestLimit.ofCalls(1)
     val h = new AsyncHarness(
       options(ordered = false)
         .copy(gate = gate, totalTimeoutMs = 100L, attemptTimeoutMs = 60L, onFailure = FailureAsRow)
@@ -99,7 +99,7 @@ class LimitedCallsSuite extends AnyFunSuite {
   }
 
   test("an element whose total deadline passes while its retry waits for a permit leaves the line") {
-    val gate = new ConcurrencyGate(1)
+    val gate = TestLimit.ofCalls(1)
     val h = new AsyncHarness(
       options(ordered = false)
         .copy(gate = gate, totalTimeoutMs = 100L, retry = retry(9, 10), onFailure = FailureAsRow)
@@ -119,7 +119,7 @@ class LimitedCallsSuite extends AnyFunSuite {
   }
 
   test("close gives permits back: held, granted and not yet used, and in line") {
-    val gate = new ConcurrencyGate(1)
+    val gate = TestLimit.ofCalls(1)
     val holder = new AsyncHarness(options().copy(gate = gate))
     val granted = new AsyncHarness(options().copy(gate = gate))
     val inLine = new AsyncHarness(options().copy(gate = gate))
@@ -133,7 +133,7 @@ class LimitedCallsSuite extends AnyFunSuite {
 
   test("a permit that was granted before a pause, and is in the mailbox, is not used in it") {
     val clock = new SimulatedClock
-    val gate = new AdaptiveGate(3, Overload.Default, clock)
+    val gate = TestLimit.adaptive(3, clock)
     val one = new AsyncHarness(options().copy(gate = gate, onFailure = FailureAsRow))
     val other = new AsyncHarness(options().copy(gate = gate))
     one.process("a", "b", "c")
@@ -150,9 +150,9 @@ class LimitedCallsSuite extends AnyFunSuite {
 
   test("a call that has a permit and waits for the rate does not begin in a pause") {
     val clock = new SimulatedClock
-    val adaptive = new AdaptiveGate(10, Overload.Default, clock)
-    val rate = new RateGate(10, TimeUnit.SECONDS.toNanos(1), 1, clock)
-    val h = new AsyncHarness(options().copy(gate = CallGate.all(adaptive, rate), onFailure = FailureAsRow))
+    val adaptive = TestLimit.adaptive(10, clock)
+    val rate = TestLimit.ofRate(10, TimeUnit.SECONDS.toNanos(1), 1, clock)
+    val h = new AsyncHarness(options().copy(gate = Limiter.all(adaptive, rate), onFailure = FailureAsRow))
     h.process("a", "b", "c", "d")
     assert(h.calls.map(_.input) == Seq("a"))
     h.fail("a", new ComeBack(5000L))
@@ -172,7 +172,7 @@ class LimitedCallsSuite extends AnyFunSuite {
 
   test("a pause of the whole limit is for every operator under it, and uses up no attempt") {
     val clock = new SimulatedClock
-    val gate = new ConcurrencyGate(3, clock)
+    val gate = TestLimit.ofCalls(3, clock)
     val h = new AsyncHarness(options(ordered = false).copy(gate = gate, onFailure = FailureAsRow))
     val other = new AsyncHarness(options(ordered = false).copy(gate = gate))
     h.process("a", "b")

@@ -1,7 +1,7 @@
 package io.pillarbox.async
 
 import io.pillarbox.async.AsyncHarness._
-import io.pillarbox.metered.limit.ConcurrencyGate
+import io.pillarbox.metered.limit._
 import org.scalatest.funsuite.AnyFunSuite
 
 /** Elements that the function gets ahead of their turn. */
@@ -75,7 +75,7 @@ class LookAheadSuite extends AnyFunSuite {
 
   test("a look-ahead is refused if it is negative, or behind a gate") {
     assert(intercept[IllegalArgumentException](options().copy(lookAhead = -1)).getMessage.contains("-1"))
-    val gated = options().copy(gate = new ConcurrencyGate(1))
+    val gated = options().copy(gate = TestLimit.ofCalls(1))
     assert(intercept[IllegalArgumentException](gated.copy(lookAhead = 1)).getMessage.contains("gate"))
   }
 }

@@ -5,10 +5,10 @@ import scala.jdk.CollectionConverters._
 
 import io.pillarbox.api.NotRetryable
 import io.pillarbox.async.AsyncHarness._
-import io.pillarbox.metered.budget.{BudgetLedger, BudgetPart, BudgetTerms}
+import io.pillarbox.metered.budget.{BudgetAllocator, BudgetTerms}
 import io.pillarbox.metered.journal.{CallKey, CallTicket, TicketJournal}
-import io.pillarbox.metered.limit.SimulatedClock
-import io.pillarbox.metered.limit.{CallGate, ConcurrencyGate}
+import io.pillarbox.metered.lease.TestLending
+import io.pillarbox.metered.limit._
 import io.pillarbox.metered.usage.UsageUnits
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -97,7 +97,7 @@ class TicketsSuite extends AnyFunSuite {
   }
 
   test("ten thousand tickets hold no permit, and are polled by four calls at a time") {
-    val gate = new ConcurrencyGate(4)
+    val gate = TestLimit.ofCalls(4)
     val h = harness(new Tickets)(_.copy(gate = gate, lookAhead = 0))
     val all = (0 until 10000).map(n => s"row$n")
     var atATime, most = 0
@@ -347,7 +347,7 @@ class TicketsSuite extends AnyFunSuite {
 
   test("limits charge what is submitted, and polls as calls alone") {
     val charged = mutable.Buffer.empty[Seq[String]]
-    val gate = CallGate.all(new ConcurrencyGate(1), new ConcurrencyGate(2))
+    val gate = Limiter.all(TestLimit.ofCalls(1), TestLimit.ofCalls(2))
     val h = harness(new Tickets)(options =>
       inPairs(options).copy(
         gate = gate,
@@ -366,14 +366,12 @@ class TicketsSuite extends AnyFunSuite {
 
   test("a budget holds what is out as one call in flight, and counts what it reports in both halves") {
     val clock = new SimulatedClock
-    val ledger = new BudgetLedger(BudgetTerms(Seq("calls" -> 3.0, "tokens" -> 1000.0)))
+    val ledger = new BudgetAllocator(BudgetTerms(Seq("calls" -> 3.0, "tokens" -> 1000.0)))
     val waiting = mutable.Queue.empty[() => Unit]
-    val part = new BudgetPart(
-      BudgetTerms(Seq("calls" -> 3.0, "tokens" -> 1000.0)),
-      clock,
+    val part = TestLending.part(BudgetTerms(Seq("calls" -> 3.0, "tokens" -> 1000.0)), clock) {
       (report, answer) =>
         waiting += (() => Option(ledger.report("", "p", report, clock.nanoTime)).foreach(answer(_)))
-    )
+    }
     val h = harness(new Tickets("d" -> CallTicket("known", 0, 1)))(
       _.copy(budget = Some(part), units = UsageUnits(Seq("tokens")))
     )
@@ -407,14 +405,11 @@ class TicketsSuite extends AnyFunSuite {
   test("with leave a budget is charged with what was reported: the rest when the answer is collected") {
     val clock = new SimulatedClock
     val terms = BudgetTerms(Seq("tokens" -> 1000.0))
-    val ledger = new BudgetLedger(terms)
+    val ledger = new BudgetAllocator(terms)
     val waiting = mutable.Queue.empty[() => Unit]
-    val part = new BudgetPart(
-      terms,
-      clock,
-      (report, answer) =>
-        waiting += (() => Option(ledger.report("", "p", report, clock.nanoTime)).foreach(answer(_)))
-    )
+    val part = TestLending.part(terms, clock) { (report, answer) =>
+      waiting += (() => Option(ledger.report("", "p", report, clock.nanoTime)).foreach(answer(_)))
+    }
     val journal = new Tickets
     def run() = harness(journal, waits = false)(
       _.copy(budget = Some(part), units = UsageUnits(Seq("tokens")))

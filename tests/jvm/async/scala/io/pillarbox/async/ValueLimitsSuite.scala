@@ -8,7 +8,7 @@ import scala.util.Random
 import io.pillarbox.api.RetryAfter
 import io.pillarbox.async.AsyncHarness._
 import io.pillarbox.metered.journal.CallKey
-import io.pillarbox.metered.lease.{LeaseTerms, LeasedGate}
+import io.pillarbox.metered.lease.TestLending
 import io.pillarbox.metered.limit._
 import org.scalatest.funsuite.AnyFunSuite
 import org.scalatest.tagobjects.Slow
@@ -27,8 +27,8 @@ class ValueLimitsSuite extends AnyFunSuite {
    *
    * @param common those of limits without a key
    */
-  private final class Gates(of: String => Seq[CallGate], common: CallGate*) extends ValueGates[String] {
-    val held = mutable.LinkedHashMap.empty[String, Seq[CallGate]]
+  private final class Gates(of: String => Seq[Limiter], common: Limiter*) extends ValueGates[String] {
+    val held = mutable.LinkedHashMap.empty[String, Seq[Limiter]]
     var opened = 0
 
     override def valueOf(input: String): AnyRef = input.take(1)
@@ -40,8 +40,8 @@ class ValueLimitsSuite extends AnyFunSuite {
       val own = of(name)
       held(name) = own
       new ValueGate {
-        override val gate: CallGate =
-          CallGate.ofUnits((common ++ own).map(_ -> CallGate.Calls), own.contains)
+        override val gate: Limiter =
+          Limiter.ofUnits((common ++ own).map(_ -> Limiter.Calls), own.contains)
         override def close(): Unit = held.remove(name): Unit
       }
     }
@@ -50,7 +50,7 @@ class ValueLimitsSuite extends AnyFunSuite {
   private def limited(gates: Gates, capacity: Int = 10, ordered: Boolean = false) =
     options(ordered, capacity).copy(valueGates = Some(gates), onFailure = FailureAsRow)
 
-  private def atOnce(most: Int) = new Gates(_ => Seq(new ConcurrencyGate(most)))
+  private def atOnce(most: Int) = new Gates(_ => Seq(TestLimit.ofCalls(most)))
 
   private def started(h: AsyncHarness) = h.calls.map(_.input)
 
@@ -87,7 +87,7 @@ class ValueLimitsSuite extends AnyFunSuite {
   }
 
   test("a permit that comes while there is no place goes back, and others have it") {
-    val shared = new ConcurrencyGate(1)
+    val shared = TestLimit.ofCalls(1)
     val h = new AsyncHarness(limited(new Gates(value => if (value == "a") Seq(shared) else Nil), 1))
     val other: Runnable = () => ()
     assert(shared.tryAcquire(other))
@@ -109,7 +109,7 @@ class ValueLimitsSuite extends AnyFunSuite {
 
   test("a retry waits outside of the capacity too, before those of its value that have not begun") {
     val clock = new SimulatedClock
-    val gates = new Gates(_ => Seq(new RateGate(1, Second, 1, clock)))
+    val gates = new Gates(_ => Seq(TestLimit.ofRate(1, Second, 1, clock)))
     val h = new AsyncHarness(limited(gates, capacity = 3).copy(retry = retry(2, 10)))
     h.process("a1", "a2", "a3")
     h.fail("a1")
@@ -128,7 +128,8 @@ class ValueLimitsSuite extends AnyFunSuite {
   test("room that a call leaves as it waits is told, though no row leaves with it") {
     val clock = new SimulatedClock
     val h = new AsyncHarness(
-      limited(new Gates(_ => Seq(new RateGate(1, Second, 1, clock))), capacity = 1).copy(retry = retry(2, 10))
+      limited(new Gates(_ => Seq(TestLimit.ofRate(1, Second, 1, clock))), capacity = 1)
+        .copy(retry = retry(2, 10))
     )
     h.process("a1")
     h.operator.onCapacityAvailable(() => h.operator.tryProcessElement("b1", 0): Unit)
@@ -141,7 +142,7 @@ class ValueLimitsSuite extends AnyFunSuite {
 
   test("room that a permit leaves is told, though no call has ended") {
     val clock = new SimulatedClock
-    val options = limited(new Gates(_ => Seq(new RateGate(1, Second, 1, clock))), capacity = 3)
+    val options = limited(new Gates(_ => Seq(TestLimit.ofRate(1, Second, 1, clock))), capacity = 3)
     val h = new AsyncHarness(options)
     var taken = 0
     while (h.operator.tryProcessElement(s"a$taken", 0)) taken += 1
@@ -176,8 +177,8 @@ class ValueLimitsSuite extends AnyFunSuite {
   }
 
   test("values take turns at a limit that they share") {
-    val shared = new ConcurrencyGate(1)
-    val h = new AsyncHarness(limited(new Gates(_ => Seq(new ConcurrencyGate(100)), shared)))
+    val shared = TestLimit.ofCalls(1)
+    val h = new AsyncHarness(limited(new Gates(_ => Seq(TestLimit.ofCalls(100)), shared)))
     h.process((1 to 20).map(n => s"a$n"): _*)
     h.process("b1", "b2", "c1", "c2")
     (1 to 9).foreach(_ => h.answer(h.calls.last.input))
@@ -187,10 +188,10 @@ class ValueLimitsSuite extends AnyFunSuite {
 
   test("with more values at their limits than there are places, none starves") {
     val clock = new SimulatedClock
-    val kept = mutable.Map.empty[String, RateGate]
+    val kept = mutable.Map.empty[String, LocalLimit]
     val h = new AsyncHarness(
       limited(
-        new Gates(value => Seq(kept.getOrElseUpdate(value, new RateGate(4, Second, 4, clock)))),
+        new Gates(value => Seq(kept.getOrElseUpdate(value, TestLimit.ofRate(4, Second, 4, clock)))),
         capacity = 2
       )
     )
@@ -216,8 +217,8 @@ class ValueLimitsSuite extends AnyFunSuite {
 
   test("a permit of a rate that finds no place goes back, and is there when the call has one") {
     val clock = new SimulatedClock
-    val rate = new RateGate(1, Second, 1, clock)
-    val own = (value: String) => Seq(if (value == "a") rate else new ConcurrencyGate(100))
+    val rate = TestLimit.ofRate(1, Second, 1, clock)
+    val own = (value: String) => Seq(if (value == "a") rate else TestLimit.ofCalls(100))
     val h = new AsyncHarness(limited(new Gates(own), capacity = 2))
     h.process("a1", "a2", "b1")
     assert(started(h) == Seq("a1", "b1"))
@@ -230,12 +231,12 @@ class ValueLimitsSuite extends AnyFunSuite {
 
   test("a pause of the whole limit, and what headers say, is of the row's own value") {
     val clock = new SimulatedClock
-    val shared = new RateGate(1000, Second, 1000, clock)
-    val gates = new Gates(_ => Seq(new RateGate(1000, Second, 1000, clock)), shared)
+    val shared = TestLimit.ofRate(1000, Second, 1000, clock)
+    val gates = new Gates(_ => Seq(TestLimit.ofRate(1000, Second, 1000, clock)), shared)
     val h = new AsyncHarness(limited(gates))
     h.process("a1", "b1")
     h.fail("a1", new ComeBackAll(1000))
-    h.future("b1").told(CallGate.Calls, Told(remaining = 0, resetNanos = Second / 2))
+    h.future("b1").told(Limiter.Calls, Feedback(remaining = 0, resetNanos = Second / 2))
     h.process("a2", "b2", "c1")
     assert(started(h) == Seq("a1", "b1", "c1"))
     clock.run(600)
@@ -249,24 +250,24 @@ class ValueLimitsSuite extends AnyFunSuite {
   for (isLent <- Seq(false, true))
     test(s"a word on calls is of the common rate where the value's limit can't hear it, lent: $isLent") {
       val clock = new SimulatedClock
-      val terms = LeaseTerms(calls = 2)
-      val leased = new LeasedGate(terms, Overload.Default, clock, (_, _) => ())
-      val own = if (isLent) leased else new ConcurrencyGate(2)
-      val ofTokens = new RateGate(1000.0, Second, 1000.0, clock)
-      val common = new RateGate(20.0, Second, 1.0, clock)
-      val gate = CallGate.ofUnits(
-        Seq(own -> CallGate.Calls, ofTokens -> 0, common -> CallGate.Calls),
-        Set[CallGate](own, ofTokens)
+      val terms = LimitTerms(calls = 2)
+      val leased = TestLending.limit(terms, clock)((_, _) => ())
+      val own = if (isLent) leased else TestLimit.ofCalls(2)
+      val ofTokens = TestLimit.ofRate(1000.0, Second, 1000.0, clock)
+      val common = TestLimit.ofRate(20.0, Second, 1.0, clock)
+      val gate = Limiter.ofUnits(
+        Seq(own -> Limiter.Calls, ofTokens -> 0, common -> Limiter.Calls),
+        Set[Limiter](own, ofTokens)
       )
-      gate.told(CallGate.Calls, Told(remaining = 0, resetNanos = 5 * Second))
+      gate.told(Limiter.Calls, Feedback(remaining = 0, resetNanos = 5 * Second))
       assert(common.isBound)
       assert(!ofTokens.isBound)
       assert(!gate.mayBegin)
     }
 
   test("closing gives back the permits of all values, and those on their way") {
-    val made = mutable.Map.empty[String, ConcurrencyGate]
-    val gates = new Gates(value => Seq(made.getOrElseUpdate(value, new ConcurrencyGate(1))))
+    val made = mutable.Map.empty[String, LocalLimit]
+    val gates = new Gates(value => Seq(made.getOrElseUpdate(value, TestLimit.ofCalls(1))))
     val h = new AsyncHarness(limited(gates))
     h.process("a1", "a2", "b1", "b2", "c1")
     h.future("b1").completeOne("x")
@@ -299,12 +300,12 @@ class ValueLimitsSuite extends AnyFunSuite {
     val clock = new SimulatedClock
     val (capacity, ordered) = (1 + random.nextInt(6), random.nextBoolean())
     val (most, perSecond) = (1 + random.nextInt(3), 1 + random.nextInt(8))
-    val kept = mutable.Map.empty[String, (ConcurrencyGate, RateGate)]
+    val kept = mutable.Map.empty[String, (LocalLimit, LocalLimit)]
     def own(value: String) = kept.getOrElseUpdate(
       value,
-      (new ConcurrencyGate(most, clock), new RateGate(perSecond.toDouble, Second, 1, clock))
+      (TestLimit.ofCalls(most, clock), TestLimit.ofRate(perSecond.toDouble, Second, 1, clock))
     )
-    val common = new ConcurrencyGate(1 + random.nextInt(8), clock)
+    val common = TestLimit.ofCalls(1 + random.nextInt(8), clock)
     val gates = new Gates(
       value => Seq(own(value)._1, own(value)._2),
       common

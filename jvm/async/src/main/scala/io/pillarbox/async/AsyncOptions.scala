@@ -6,7 +6,7 @@ import io.pillarbox.api.RetryAfter
 import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy, FailurePolicy}
 import io.pillarbox.metered.budget.BudgetPart
 import io.pillarbox.metered.journal.{CallJournal, CallKey}
-import io.pillarbox.metered.limit.CallGate
+import io.pillarbox.metered.limit.Limiter
 import io.pillarbox.metered.usage.{CallAccount, UsageUnits}
 
 /**
@@ -83,7 +83,7 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
     attemptTimeoutMs: Long = 0L,
     retry: AsyncRetryStrategy[OUT] = AsyncRetryStrategies.noRetry[OUT],
     onFailure: FailurePolicy[IN, OUT] = FailurePolicy.failTask[IN, OUT],
-    gate: CallGate = CallGate.Unlimited,
+    gate: Limiter = Limiter.Unlimited,
     valueGates: Option[ValueGates[IN]] = None,
     charges: Option[util.List[IN] => Array[Double]] = None,
     lookAhead: Int = 0,
@@ -107,7 +107,7 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
     "A journal, tickets, and calls that are shared, need a key of each call"
   )
   require(
-    valueGates.isEmpty || ((gate eq CallGate.Unlimited) && batching.isEmpty),
+    valueGates.isEmpty || ((gate eq Limiter.Unlimited) && batching.isEmpty),
     "Limits that have a key are all limits of the operator, and a batch has no one value of the key"
   )
   require(
@@ -142,7 +142,7 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
   def room: Int = if (maxWaiting > 0) maxWaiting else capacity + lookAhead
 
   /** True if calls need permits. */
-  def isLimited: Boolean = (gate ne CallGate.Unlimited) || valueGates.isDefined
+  def isLimited: Boolean = (gate ne Limiter.Unlimited) || valueGates.isDefined
 
   /** The number of elements that may wait until a call of their key may begin, or until its limit allows it. */
   def roomForKeys: Int =
@@ -186,7 +186,7 @@ private[pillarbox] trait ValueGates[IN] {
 
 /** The limits of calls with certain values of a key. Closed when all permits have been given back. */
 private[pillarbox] trait ValueGate extends AutoCloseable {
-  def gate: CallGate
+  def gate: Limiter
   override def close(): Unit
 }
 

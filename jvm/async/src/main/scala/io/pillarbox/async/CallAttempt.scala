@@ -9,7 +9,7 @@ import scala.util.control.NonFatal
 import io.pillarbox.api.RetryAfter
 import io.pillarbox.async.retry.FutureWrappers
 import io.pillarbox.metered.journal.CallTicket
-import io.pillarbox.metered.limit.{Permit, Told}
+import io.pillarbox.metered.limit.{Feedback, Permit}
 import io.pillarbox.metered.usage.Usage
 
 /**
@@ -133,7 +133,7 @@ private[async] final class CallAttempt[IN, OUT](
     case _ => ()
   }
 
-  override def told(unit: Int, said: Told): Unit = if (permit ne null) permit.told(unit, said)
+  override def told(unit: Int, said: Feedback): Unit = if (permit ne null) permit.told(unit, said)
 
   override def pauseLimits(nanos: Long): Unit = if (permit ne null) permit.pause(nanos)
 

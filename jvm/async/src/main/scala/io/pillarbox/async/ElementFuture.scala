@@ -1,7 +1,7 @@
 package io.pillarbox.async
 
 import io.pillarbox.api.ResultFuture
-import io.pillarbox.metered.limit.Told
+import io.pillarbox.metered.limit.Feedback
 
 /** The futures of an [[AsyncWaitOperator]], with methods that are not for users. */
 private[pillarbox] trait ElementFuture[OUT] extends ResultFuture[OUT] {
@@ -15,9 +15,9 @@ private[pillarbox] trait ElementFuture[OUT] extends ResultFuture[OUT] {
   /**
    * Takes note of what the service says of a limit, while the attempt is under way. Any thread.
    *
-   * @param unit the number of the operator's unit, or `CallGate.Calls`
+   * @param unit the number of the operator's unit, or `Limiter.Calls`
    */
-  def told(unit: Int, said: Told): Unit
+  def told(unit: Int, said: Feedback): Unit
 
   /** Lets all calls under the operator's limits wait for this time in ns. Any thread. */
   def pauseLimits(nanos: Long): Unit

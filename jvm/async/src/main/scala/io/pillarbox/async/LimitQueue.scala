@@ -4,7 +4,7 @@ import java.util
 import java.util.concurrent.RejectedExecutionException
 import java.util.concurrent.atomic.AtomicInteger
 
-import io.pillarbox.metered.limit.{CallGate, CallWaiter, Permit}
+import io.pillarbox.metered.limit.{CallWaiter, Limiter, Permit}
 
 /**
  * The calls that need a permit of one gate, in order, but those that are tried again first. It has one waiter
@@ -16,7 +16,7 @@ import io.pillarbox.metered.limit.{CallGate, CallWaiter, Permit}
  */
 private[async] final class LimitQueue[IN, OUT](
     limits: LimitQueues[IN, OUT],
-    gate: CallGate,
+    gate: Limiter,
     val isFirst: Boolean,
     onEnd: LimitQueue[IN, OUT] => Unit
 ) extends Holding[IN, OUT] {

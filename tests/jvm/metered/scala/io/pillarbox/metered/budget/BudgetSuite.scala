@@ -3,6 +3,7 @@ package io.pillarbox.metered.budget
 import scala.collection.mutable
 import scala.util.Random
 
+import io.pillarbox.metered.lease.{Network, TestLending}
 import io.pillarbox.metered.limit.SimulatedClock
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -19,73 +20,44 @@ class BudgetSuite extends AnyFunSuite {
    * @param use what a call uses of a unit that is not "calls"
    */
   private final class World(terms: BudgetTerms, seed: Int, lost: Int = 0, longestDelayMs: Int = 2) {
-    val random = new Random(seed)
-    val clock = new SimulatedClock
+    val network = new Network(seed, lost, longestDelayMs)
+    import network.{clock, random}
+    network.begin(terms, BudgetSpent.none(terms.units))
     val processes = mutable.Buffer.empty[Process]
     var use: () => Double = () => 1.0
     var isFailing = false
-    var isReachable = true
 
     /** Attempts that began, and what they used or will use, of dead processes too. */
     var begun = 0
     var used = 0.0
-    private var ledger = new BudgetLedger(terms)
-    private var mark = BudgetSpent.none(terms.units)
-    private var count = 0
 
     def add(): Process = {
-      count += 1
-      val made = new Process(s"executor $count")
-      processes += made
-      made
+      processes += new Process
+      processes.last
     }
 
-    def inLedger: BudgetSpent = ledger.spent
+    def counted: BudgetSpent = network.budget.spent
 
-    def charged: Seq[Double] = ledger.charged("query").amounts
+    def charged: Seq[Double] = network.budget.charged("query").amounts
 
     /** All processes are gone, and another driver goes on from what was written. */
     def restart(): Unit = {
       processes.foreach(_.die())
       processes.clear()
-      ledger = new BudgetLedger(terms)
-      ledger.begin("query", mark)
+      network.begin(terms, network.written)
     }
 
-    private def travel(message: => Unit): Unit =
-      if (isReachable && random.nextInt(100) >= lost)
-        clock.in(random.nextInt(longestDelayMs + 1).toLong)(message)
+    def run(ms: Long): Unit = network.run(ms)
 
-    private def report(
-        to: BudgetLedger,
-        process: String,
-        report: BudgetReport,
-        answer: BudgetGrant => Unit
-    ): Unit = {
-      val grant = if (to eq ledger) ledger.report("query", process, report, clock.nanoTime) else null
-      if (grant != null) {
-        mark = ledger.charged("query")
-        travel(answer(grant))
-      }
-    }
-
-    final class Process(name: String) {
-      var isAlive = true
+    final class Process {
+      private val process = network.add()
       var callMs: () => Long = () => 5L + random.nextInt(50)
       var done = 0
       var underWay = 0
       var refused = 0
       private var wanted = 0
 
-      val part = new BudgetPart(
-        terms,
-        clock,
-        (told, answer) =>
-          if (isAlive) {
-            val to = ledger
-            travel(report(to, name, told, grant => if (isAlive) answer(grant)))
-          }
-      )
+      val part = new BudgetPart("query", terms, clock, process.borrower)
 
       /** Makes so many calls, `atOnce` at a time. */
       def ask(calls: Int, atOnce: Int): Unit = {
@@ -93,12 +65,12 @@ class BudgetSuite extends AnyFunSuite {
         (1 to atOnce).foreach(_ => next())
       }
 
-      private def next(): Unit = if (isAlive && wanted > 0) {
+      private def next(): Unit = if (process.isAlive && wanted > 0) {
         wanted -= 1
         call()
       }
 
-      private def call(): Unit = if (isAlive) part.take(() => call()) match {
+      private def call(): Unit = if (process.isAlive) part.take(() => call()) match {
         case null => begin()
         case BudgetPart.Wait => ()
         case _ =>
@@ -115,7 +87,7 @@ class BudgetSuite extends AnyFunSuite {
         val uses = use()
         used += uses
         val fails = isFailing
-        clock.in(callMs())(if (isAlive) {
+        clock.in(callMs())(if (process.isAlive) {
           underWay -= 1
           done += 1
           part.ended(_ => uses, isKnown = true)
@@ -124,10 +96,8 @@ class BudgetSuite extends AnyFunSuite {
         })
       }
 
-      def die(): Unit = isAlive = false
+      def die(): Unit = process.die()
     }
-
-    def run(ms: Long): Unit = clock.run(clock.nowMs + ms)
   }
 
   test("several processes use up a budget exactly, and then each is told") {
@@ -143,24 +113,20 @@ class BudgetSuite extends AnyFunSuite {
   test("what an answer has lent that was lost comes back, though the process wants nothing any more") {
     for (lost <- 1 to 3) {
       val clock = new SimulatedClock
-      val ledger = new BudgetLedger(calls(100))
+      val budget = new BudgetAllocator(calls(100))
       var sent = 0
-      val part = new BudgetPart(
-        calls(100),
-        clock,
-        (told, answer) => {
-          sent += 1
-          val isLost = sent <= lost
-          val grant = ledger.report("query", "p", told, clock.nanoTime)
-          if (!isLost) clock.in(1)(answer(grant))
-        }
-      )
+      val part = TestLending.part(calls(100), clock) { (told, answer) =>
+        sent += 1
+        val isLost = sent <= lost
+        val grant = budget.report("query", "p", told, clock.nanoTime)
+        if (!isLost) clock.in(1)(answer(grant))
+      }
       val waiter: Runnable = () => ()
       assert(part.take(waiter) eq BudgetPart.Wait)
-      assert(ledger.charged("query").amounts.head > 0)
+      assert(budget.charged("query").amounts.head > 0)
       part.forget(waiter)
       clock.run(60000)
-      assert(ledger.charged("query").amounts == Seq(0.0), s"$lost answers lost")
+      assert(budget.charged("query").amounts == Seq(0.0), s"$lost answers lost")
       val reports = sent
       clock.run(120000)
       assert(sent == reports, "and then it is silent")
@@ -214,12 +180,12 @@ class BudgetSuite extends AnyFunSuite {
     val process = world.add()
     process.ask(Enough, 10)
     world.run(1000)
-    world.isReachable = false
+    world.network.isReachable = false
     world.run(20000)
     val begun = world.begun
     world.run(20000)
     assert(world.begun == begun && process.refused == 0)
-    world.isReachable = true
+    world.network.isReachable = true
     world.run(1000)
     assert(world.begun > begun)
   }
@@ -238,7 +204,7 @@ class BudgetSuite extends AnyFunSuite {
             val dying = world.processes(random.nextInt(world.processes.size))
             dying.die()
             world.processes -= dying
-          case 2 => world.isReachable = random.nextInt(3) > 0
+          case 2 => world.network.isReachable = random.nextInt(3) > 0
           case 3 if world.processes.nonEmpty =>
             world
               .processes(random.nextInt(world.processes.size))
@@ -254,7 +220,7 @@ class BudgetSuite extends AnyFunSuite {
         assert(world.begun <= most && world.charged.head <= most)
       }
       // Nobody waits for ever, and what nobody has lost is used.
-      world.isReachable = true
+      world.network.isReachable = true
       world.run(30000)
       world.add().ask(Enough, 5)
       world.run(1000000)
@@ -278,7 +244,7 @@ class BudgetSuite extends AnyFunSuite {
   test("amounts that vary exceed a budget by no more than those under way exceed the mean") {
     for (seed <- 1 to 20) {
       val world = new World(tokens(100000), seed)
-      world.use = () => 10.0 + world.random.nextInt(41)
+      world.use = () => 10.0 + world.network.random.nextInt(41)
       (1 to 3).foreach(_ => world.add().ask(Enough, 10))
       world.run(1000000)
       assert(math.abs(world.used - 100000) < 30 * 20, world.used)
@@ -296,7 +262,7 @@ class BudgetSuite extends AnyFunSuite {
     assert(world.begun <= 100 && world.begun > 80)
     world.use = () => 0.0
     world.run(20000)
-    assert(world.inLedger.amounts.head == world.inLedger.reported.head)
+    assert(world.counted.amounts.head == world.counted.reported.head)
   }
 
   test("calls that report nothing cost nothing, and those that were cut off cost the mean") {
@@ -342,11 +308,11 @@ class BudgetSuite extends AnyFunSuite {
     val good = new World(BudgetTerms(Nil, failedShare = Some(0.02)), 1)
     val many = good.add()
     many.ask(20000, 10)
-    good.clock.in(20000)(good.isFailing = true)
+    good.network.clock.in(20000)(good.isFailing = true)
     good.run(10000000)
-    val before = good.inLedger.rows - good.inLedger.failed
-    assert(many.refused > 0 && good.inLedger.failed > 0.02 * good.inLedger.rows && before > 1000)
-    assert(good.inLedger.failed < 0.02 * good.inLedger.rows + 25)
+    val before = good.counted.rows - good.counted.failed
+    assert(many.refused > 0 && good.counted.failed > 0.02 * good.counted.rows && before > 1000)
+    assert(good.counted.failed < 0.02 * good.counted.rows + 25)
   }
 
   test("whoever ends without another attempt hears whether too many rows have failed, in all processes") {
@@ -361,7 +327,7 @@ class BudgetSuite extends AnyFunSuite {
           val answer = process.part.settle(ask)
           if (answer ne BudgetPart.Wait) heard += answer
         }
-        world.clock.in(200)(ask.run())
+        world.network.clock.in(200)(ask.run())
         (process, heard)
       }
       world.run(60000)
@@ -377,30 +343,31 @@ class BudgetSuite extends AnyFunSuite {
     busy.ask(Enough, 20)
     var isSettled = false
     lazy val ask: Runnable = () => isSettled = (busy.part.settle(ask) ne BudgetPart.Wait)
-    world.clock.in(1000)(ask.run())
+    world.network.clock.in(1000)(ask.run())
     world.run(1500)
     assert(isSettled && busy.underWay > 0)
-    assert(new BudgetPart(calls(1), world.clock, (_, _) => fail("nothing to ask")).settle(ask) eq null)
+    val silent = TestLending.part(calls(1), world.network.clock)((_, _) => fail("nothing to ask"))
+    assert(silent.settle(ask) eq null)
   }
 
   test("two accounts of one budget share it, and one begins anew from what was written") {
-    val ledger = new BudgetLedger(calls(100))
+    val budget = new BudgetAllocator(calls(100))
     def asks(number: Long) =
       BudgetReport(number, 1000, isWaiting = true, 0, Vector(0.0), BudgetSpent.none(1))
-    ledger.begin("a", BudgetSpent.none(1).copy(amounts = Vector(30.0)))
-    ledger.begin("b", BudgetSpent.none(1).copy(amounts = Vector(20.0)))
-    val granted = ledger.report("a", "p", asks(1), 0).ceiling.head
-    assert(granted == 1.0 && ledger.charged("a").amounts.head == 31.0)
-    assert(ledger.report("a", "p", asks(1), 0) == null)
-    ledger.begin("a", ledger.charged("a"))
-    assert(ledger.report("b", "q", asks(1), 0).ceiling.head == 1.0)
-    assert(ledger.spent.amounts.head == 51.0)
+    budget.begin("a", BudgetSpent.none(1).copy(amounts = Vector(30.0)))
+    budget.begin("b", BudgetSpent.none(1).copy(amounts = Vector(20.0)))
+    val granted = budget.report("a", "p", asks(1), 0).ceiling.head
+    assert(granted == 1.0 && budget.charged("a").amounts.head == 31.0)
+    assert(budget.report("a", "p", asks(1), 0) == null)
+    budget.begin("a", budget.charged("a"))
+    assert(budget.report("b", "q", asks(1), 0).ceiling.head == 1.0)
+    assert(budget.spent.amounts.head == 51.0)
   }
 
   test("a process that was silent for hours counts once when it reports again") {
-    val ledger = new BudgetLedger(calls(100))
+    val budget = new BudgetAllocator(calls(100))
     val hour = java.util.concurrent.TimeUnit.HOURS.toNanos(1)
-    def report(process: String, number: Long, spent: Double, ceiling: Double, at: Long) = ledger.report(
+    def report(process: String, number: Long, spent: Double, ceiling: Double, at: Long) = budget.report(
       "a",
       process,
       BudgetReport(
@@ -415,8 +382,8 @@ class BudgetSuite extends AnyFunSuite {
     )
     report("p", 1, 30, 40, 0): Unit
     report("q", 1, 0, 0, 2 * hour): Unit
-    assert(ledger.spent.amounts.head == 40 && ledger.charged("a").amounts.head == 40)
+    assert(budget.spent.amounts.head == 40 && budget.charged("a").amounts.head == 40)
     report("p", 2, 35, 35, 4 * hour): Unit
-    assert(ledger.spent.amounts.head == 35 && ledger.charged("a").amounts.head == 35)
+    assert(budget.spent.amounts.head == 35 && budget.charged("a").amounts.head == 35)
   }
 }

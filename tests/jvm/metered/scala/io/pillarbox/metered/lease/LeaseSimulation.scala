@@ -18,17 +18,17 @@ object LeaseSimulation {
   private final val EndMs = 4 * 60000L
 
   /** @param amounts what a call uses; it is charged with up to twice as much */
-  private final case class Case(name: String, terms: LeaseTerms, isOfUse: Boolean, amounts: Random => Double)
+  private final case class Case(name: String, terms: LimitTerms, isOfUse: Boolean, amounts: Random => Double)
 
   private val cases = Seq(
-    Case("600 calls a minute", LeaseTerms(0, most = 600, intervalNanos = Minute), isOfUse = false, _ => 1),
+    Case("600 calls a minute", LimitTerms(0, most = 600, intervalNanos = Minute), isOfUse = false, _ => 1),
     Case(
       "1 M tokens a minute",
-      LeaseTerms(0, most = 1e6, intervalNanos = Minute),
+      LimitTerms(0, most = 1e6, intervalNanos = Minute),
       isOfUse = true,
       100.0 + _.nextInt(900)
     ),
-    Case("50 calls a second", LeaseTerms(0, most = 50, intervalNanos = Minute / 60), isOfUse = false, _ => 1)
+    Case("50 calls a second", LimitTerms(0, most = 50, intervalNanos = Minute / 60), isOfUse = false, _ => 1)
   )
 
   def main(@unused arguments: Array[String]): Unit =
@@ -44,61 +44,30 @@ object LeaseSimulation {
     }
 
   private final class Run(one: Case, processes: Int) {
-    private val clock = new SimulatedClock
-    private val random = new Random(processes)
-    private val ledger = new LeaseLedger(one.terms)
-    private val oracle = new UsageOracle(clock)
-    private var reports, nanos = 0L
-    private var warmUp = 0.0
+    private val network = new Network(processes, longestDelayMs = 3)
+    import network.{clock, oracle, random}
 
-    (1 to processes).foreach(number => clock.in(random.nextInt(1000).toLong)(start(number)))
+    (1 to processes).foreach(_ => clock.in(random.nextInt(1000).toLong)(start()))
     clock.run(WarmUpMs)
-    warmUp = oracle.total
-    reports = 0
-    nanos = 0
+    private val warmUp = oracle.total
+    network.reports = 0
+    network.driverNanos = 0
     clock.run(EndMs)
     oracle.check(one.terms.most, one.terms.intervalNanos)
 
-    def reportsASecond: Double = reports * 1000.0 / (EndMs - WarmUpMs)
-    def reportMicros: Double = nanos / 1000.0 / reports
+    def reportsASecond: Double = network.reports * 1000.0 / (EndMs - WarmUpMs)
+    def reportMicros: Double = network.driverNanos / 1000.0 / network.reports
     def share: Double =
       (oracle.total - warmUp) / (one.terms.most * (EndMs - WarmUpMs) * 1e6 / one.terms.intervalNanos)
 
-    private def start(number: Int): Unit = {
-      val lent = new LeasedGate(one.terms, Overload.Default, clock, report(number.toString))
-      val gate = CallGate.ofUnits(Seq(lent -> (if (one.isOfUse) 0 else CallGate.Calls)))
-      (1 to math.max(20, 400 / processes)).foreach(_ => next(gate))
-    }
-
-    private def report(process: String)(report: LeaseReport, answer: LeaseGrant => Unit): Unit =
-      clock.in(1L + random.nextInt(3)) {
-        reports += 1
-        val before = System.nanoTime()
-        val grant = ledger.report(process, report, clock.nanoTime)
-        nanos += System.nanoTime() - before
-        if (grant != null) clock.in(1L + random.nextInt(3))(answer(grant))
+    private def start(): Unit = {
+      val caller = network.caller(one.terms, if (one.isOfUse) 0 else Limiter.Calls)
+      caller.lastsMs = () => 500L + random.nextInt(1500)
+      if (one.isOfUse) {
+        caller.estimate = () => one.amounts(random) * (1 + random.nextDouble())
+        caller.used = charged => charged / (1 + random.nextDouble())
       }
-
-    private def next(gate: CallGate): Unit = {
-      val used = one.amounts(random)
-      val charged = if (one.isOfUse) used * (1 + random.nextDouble()) else 1.0
-      val waiter: CallWaiter = new CallWaiter {
-        @volatile override var permit: Permit = _
-        override def estimate(limit: Int): Double = charged
-        override def run(): Unit = call(gate, permit, charged, used)
-      }
-      if (gate.tryAcquire(waiter)) waiter.run()
-    }
-
-    private def call(gate: CallGate, taken: Permit, charged: Double, used: Double): Unit = {
-      val permit = if (taken == null) gate else taken
-      val start = clock.nanoTime
-      clock.in(500L + random.nextInt(1500)) {
-        oracle.add(start, charged, used, clock.nanoTime)
-        permit.used(_ => used)
-        permit.release()
-        next(gate)
-      }
+      caller.ask(Int.MaxValue, math.max(20, 400 / processes))
     }
   }
 }

@@ -5,7 +5,7 @@ import java.util.concurrent.TimeUnit
 import scala.collection.mutable
 
 /** Runs what is due, in the order of its times, up to where a test says. It starts where the clock wraps. */
-final class SimulatedClock extends GateClock {
+final class SimulatedClock extends LimitClock {
   private val origin = Long.MaxValue - TimeUnit.SECONDS.toNanos(1)
   private val events = mutable.PriorityQueue.empty[(Long, Long, Runnable)](Ordering.by(e => (-e._1, -e._2)))
   private var nanos = 0L

@@ -17,7 +17,7 @@ class UnitLimitsSuite extends AnyFunSuite {
     override def run(): Unit = serve(permit)
   }
 
-  private def ask(gate: CallGate, amounts: Double*)(serve: Permit => Unit): Unit = {
+  private def ask(gate: Limiter, amounts: Double*)(serve: Permit => Unit): Unit = {
     val waiter = new Asking(amounts: _*)(serve)
     if (gate.tryAcquire(waiter)) serve(waiter.permit)
   }
@@ -27,8 +27,8 @@ class UnitLimitsSuite extends AnyFunSuite {
     permit.release()
   }
 
-  private def tokens(most: Double, clock: GateClock): CallGate =
-    CallGate.ofUnits(Seq(new RateGate(most, Minute, 1, clock) -> 0))
+  private def tokens(most: Double, clock: LimitClock): Limiter =
+    Limiter.ofUnits(Seq(TestLimit.ofRate(most, Minute, 1, clock) -> 0))
 
   test("what was charged too much is given back at once, and what was missing is taken from what comes") {
     val clock = new SimulatedClock
@@ -81,10 +81,10 @@ class UnitLimitsSuite extends AnyFunSuite {
 
   test("while a call waits for one limit it holds nothing of another") {
     val clock = new SimulatedClock
-    val concurrency = new ConcurrencyGate(1, clock)
-    val rate = new RateGate(10, Minute, 10, clock)
-    val gate = CallGate.ofUnits(
-      Seq(concurrency -> CallGate.Calls, rate -> CallGate.Calls, new RateGate(100, Minute, 1, clock) -> 0)
+    val concurrency = TestLimit.ofCalls(1, clock)
+    val rate = TestLimit.ofRate(10, Minute, 10, clock)
+    val gate = Limiter.ofUnits(
+      Seq(concurrency -> Limiter.Calls, rate -> Limiter.Calls, TestLimit.ofRate(100, Minute, 1, clock) -> 0)
     )
     var permits = 0
     ask(gate, 1, 1, 100) { permit =>
@@ -103,7 +103,7 @@ class UnitLimitsSuite extends AnyFunSuite {
     val gate = tokens(100, clock)
     val at = mutable.Buffer.empty[Long]
     ask(gate, 10) { permit =>
-      permit.told(0, Told(remaining = 5, resetNanos = 20 * Second))
+      permit.told(0, Feedback(remaining = 5, resetNanos = 20 * Second))
       at += clock.nowMs
     }
     clock.run(7000)
@@ -111,19 +111,6 @@ class UnitLimitsSuite extends AnyFunSuite {
     ask(gate, 5)(_ => at += clock.nowMs)
     clock.run(60000)
     assert(at.size == 3 && at(1) == 7000 && at(2) >= 20000 && at(2) < 21000, at)
-  }
-
-  test("a pause is for all who share a limit, also of concurrency alone") {
-    val clock = new SimulatedClock
-    val shared = new ConcurrencyGate(5, clock)
-    val at = mutable.Buffer.empty[Long]
-    assert(shared.tryAcquire(() => ()))
-    shared.pause(10 * Second)
-    assert(!shared.tryAcquire(() => at += clock.nowMs) && !shared.mayBegin)
-    clock.run(9999)
-    assert(at.isEmpty)
-    clock.run(10001)
-    assert(at == Seq(10000L))
   }
 
   test("behind one that is cancelled, one that needs less is served as soon as there is enough for it") {
@@ -144,11 +131,11 @@ class UnitLimitsSuite extends AnyFunSuite {
     val random = new Random(seed)
     val clock = new SimulatedClock
     val (most, calls, atOnce) = (1000.0, 20 + random.nextInt(60), 1 + random.nextInt(20))
-    val gate = CallGate.ofUnits(
+    val gate = Limiter.ofUnits(
       Seq(
-        new ConcurrencyGate(atOnce, clock) -> CallGate.Calls,
-        new RateGate(calls.toDouble, Minute, 1 + random.nextInt(10).toDouble, clock) -> CallGate.Calls,
-        new RateGate(most, Minute, 1 + random.nextInt(50).toDouble, clock) -> 0
+        TestLimit.ofCalls(atOnce, clock) -> Limiter.Calls,
+        TestLimit.ofRate(calls.toDouble, Minute, 1 + random.nextInt(10).toDouble, clock) -> Limiter.Calls,
+        TestLimit.ofRate(most, Minute, 1 + random.nextInt(50).toDouble, clock) -> 0
       )
     )
     val (tokens, starts) = (new UsageOracle(clock), new UsageOracle(clock))
@@ -186,7 +173,7 @@ class UnitLimitsSuite extends AnyFunSuite {
   test("of a limit with enough to do more than 97 parts in 100 are used") {
     val clock = new SimulatedClock
     val random = new Random(1)
-    val gate = CallGate.ofUnits(Seq(new RateGate(100000, Minute, 100, clock) -> 0))
+    val gate = Limiter.ofUnits(Seq(TestLimit.ofRate(100000, Minute, 100, clock) -> 0))
     val oracle = new UsageOracle(clock)
     def client(): Unit = {
       val used = 1.0 + random.nextInt(500)

@@ -5,7 +5,7 @@ import scala.collection.mutable
 import org.scalatest.Assertions
 
 /** What calls use, counted by nobody who limits it: at their start, and beyond their charge when they end. */
-private[pillarbox] final class UsageOracle(clock: GateClock) extends Assertions {
+private[pillarbox] final class UsageOracle(clock: LimitClock) extends Assertions {
   private val origin = clock.nanoTime
   private val used = mutable.ArrayBuffer.empty[(Long, Double)]
   private val missing = mutable.ArrayBuffer.empty[(Long, Double)]

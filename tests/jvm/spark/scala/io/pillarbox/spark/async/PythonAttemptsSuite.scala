@@ -11,7 +11,7 @@ import io.pillarbox.async.retry.AsyncRetryStrategies
 import io.pillarbox.async.{AsyncOptions, AsyncWaitOperator, Batching}
 import io.pillarbox.mailbox.{MailboxExecutor, SystemProcessingTimeService, TaskMailbox}
 import io.pillarbox.metered.journal.CallTicket
-import io.pillarbox.metered.limit.{CallGate, ConcurrencyGate}
+import io.pillarbox.metered.limit._
 import io.pillarbox.spark.async.python.{
   CallChannel,
   CallResults,
@@ -150,10 +150,10 @@ class PythonAttemptsSuite extends AnyFunSuite with TimeLimits {
     test(
       s"no answer is lost or mixed up while attempts fail and follow at once: batches $size, permits $permits"
     ) {
-      val gate = permits.fold(CallGate.Unlimited: CallGate)(new ConcurrencyGate(_))
+      val gate = permits.fold(Limiter.Unlimited: Limiter)(TestLimit.ofCalls(_))
       run(1500, 0.4, _.copy(batching = size.map(Batching(_, 1)), gate = gate))
       gate match {
-        case limited: ConcurrencyGate => assert(limited.inUse == 0)
+        case limited: LocalLimit => assert(limited.inUse == 0)
         case _ => ()
       }
     }

@@ -4,29 +4,32 @@ import java.util.concurrent.TimeUnit
 
 import scala.collection.mutable
 
-import io.pillarbox.metered.limit.GateClock
+import io.pillarbox.metered.lease.{Borrowed, Borrower, Grant, Report}
+import io.pillarbox.metered.limit.LimitClock
 
 /**
  * A process's part of a budget, for all tasks that spend it. Thread-safe; nothing here blocks.
  *
- * It asks the ledger for more before it has used up what it has. While it has anything, or attempts are under
- * way, it reports several times a second; what it does not need goes back within a second. While the ledger
+ * It asks the driver for more before it has used up what it has. While it has anything, or attempts are under
+ * way, it reports several times a second; what it does not need goes back within a second. While the driver
  * can't be reached it spends what it has.
  *
- * @param send sends a report to the ledger, and answers on any thread, or never. Must not block
+ * @param name that of the budget's account
+ * @param borrower takes its reports to the driver
  */
 private[pillarbox] final class BudgetPart(
+    override val name: String,
     val terms: BudgetTerms,
-    clock: GateClock,
-    send: (BudgetReport, BudgetGrant => Unit) => Unit
-) {
+    clock: LimitClock,
+    borrower: Borrower
+) extends Borrowed {
   import BudgetPart._
 
   private val units = 0 until terms.units
   private val waiters = mutable.LinkedHashSet.empty[Runnable]
   private val own = new OwnSpending(terms)
 
-  /** Those that wait for the ledger to know of so many rows of this process. */
+  /** Those that wait for the driver to know of so many rows of this process. */
   private val settling = mutable.LinkedHashMap.empty[Runnable, Long]
 
   private var all = terms.nothing
@@ -43,11 +46,17 @@ private[pillarbox] final class BudgetPart(
   private var applied = 0L
   private var isRefused = false
 
-  /** The number of changes that the ledger has to know of, and of those that it knows. */
+  /** True if a report is to be made as soon as the last one is answered, or at once. */
+  private var isAsked = false
+  private var isUrgent = false
+
+  /** The number of changes that the driver has to know of, that the last report has told, and that it knows. */
   private var changes = 0L
+  private var changesTold = 0L
   private var changesKnown = 0L
 
   private var isTicking = false
+  private var tickedNanos = 0L
   private var quietTicks = 0
   private var taken = 0L
   private var wanted = LeastWanted
@@ -59,14 +68,11 @@ private[pillarbox] final class BudgetPart(
    *
    * @return null if it may begin, [[BudgetPart.Wait]], or a [[BudgetExceeded]] if none may begin any more
    */
-  def take(waiter: Runnable): AnyRef = {
-    val (answer, report) = synchronized {
-      isReleased = false
-      val answer = takeOrWait(waiter)
-      val needsMore = (answer eq Wait) || ((answer eq null) && left < wanted / 2)
-      (answer, if (needsMore && !isRefused) reportIfNone() else null)
-    }
-    deliver(report)
+  def take(waiter: Runnable): AnyRef = synchronized {
+    isReleased = false
+    val answer = takeOrWait(waiter)
+    val needsMore = (answer eq Wait) || ((answer eq null) && left < wanted / 2)
+    if (needsMore && !isRefused) ask()
     answer
   }
 
@@ -91,10 +97,11 @@ private[pillarbox] final class BudgetPart(
   private def startTicking(): Unit = if (!isTicking) {
     isTicking = true
     quietTicks = 0
-    clock.schedule(TickNanos, () => tick())
+    tickedNanos = clock.nanoTime
+    borrower.due(this, TickNanos)
   }
 
-  /** Rows that failed and that the ledger does not know of might be too many. */
+  /** Rows that failed and that the driver does not know of might be too many. */
   private def mayBegin: Boolean = own.failed - failedKnown <= failuresLeft && left >= 1
 
   /** The number of attempts for which there is enough, by their estimates. */
@@ -105,25 +112,22 @@ private[pillarbox] final class BudgetPart(
 
   /**
    * Tells whether too many rows have failed, with all that have ended here before the waiter asked first: for
-   * whoever ends without another attempt. If the ledger does not know of them yet, the waiter will be run, on
+   * whoever ends without another attempt. If the driver does not know of them yet, the waiter will be run, on
    * any thread, when it is to ask again.
    *
    * @return null if they may have failed, [[BudgetPart.Wait]], or a [[BudgetExceeded]]
    */
-  def settle(waiter: Runnable): AnyRef = {
-    val (answer, report) = synchronized {
-      val rows = settling.getOrElse(waiter, own.rows)
-      if (!terms.boundsFailed || terms.hasFailed(all) || rows <= rowsKnown) {
-        settling -= waiter
-        (if (terms.hasFailed(all)) new BudgetExceeded(terms, terms.units, all) else null, null)
-      } else {
-        settling(waiter) = rows
-        startTicking()
-        (Wait, reportIfNone())
-      }
+  def settle(waiter: Runnable): AnyRef = synchronized {
+    val rows = settling.getOrElse(waiter, own.rows)
+    if (!terms.boundsFailed || terms.hasFailed(all) || rows <= rowsKnown) {
+      settling -= waiter
+      if (terms.hasFailed(all)) new BudgetExceeded(terms, terms.units, all) else null
+    } else {
+      settling(waiter) = rows
+      startTicking()
+      ask()
+      Wait
     }
-    deliver(report)
-    answer
   }
 
   /** Takes a waiter out that need not ask again. */
@@ -153,13 +157,14 @@ private[pillarbox] final class BudgetPart(
   def rowEnded(isFailed: Boolean): Unit = afterwards(own.row(isFailed))
 
   private def afterwards(change: => Unit): Unit = {
-    val (woken, report) = synchronized {
+    val woken = synchronized {
       change
       changed()
-      (wakeIfAny(), if (waiters.nonEmpty) reportIfNone() else null)
+      val woken = wakeIfAny()
+      if (waiters.nonEmpty) ask()
+      woken
     }
     woken.foreach(_.run())
-    deliver(report)
   }
 
   private def wakeIfAny(): Seq[Runnable] =
@@ -171,24 +176,50 @@ private[pillarbox] final class BudgetPart(
     }
 
   /** Gives back what is not needed, at once. The part may be used again, and then asks anew if anything is left. */
-  def release(): Unit = deliver(synchronized {
+  def release(): Unit = synchronized {
     isReleased = true
     if (!terms.hasFailed(all)) exceeded = null
-    if (isTicking) nextReport() else null
-  })
+    if (isTicking) askAtOnce()
+  }
 
-  private def tick(): Unit = deliver(synchronized {
+  /** Has a report made, unless one is under way. */
+  private def ask(): Unit = if (sent == applied && !isAsked) {
+    isAsked = true
+    borrower.due(this, 0L)
+  }
+
+  /** Has a report made, after which the answer to an earlier one does not count. */
+  private def askAtOnce(): Unit = {
+    isUrgent = true
+    borrower.due(this, 0L)
+  }
+
+  /** Its answer may wait for what is written. */
+  override def isAlone: Boolean = true
+
+  override def report(): BudgetReport = synchronized {
+    val now = clock.nanoTime
+    val isTick = isTicking && now - tickedNanos >= TickNanos
+    if (isTick) tick(now)
+    if (isTicking) borrower.due(this, tickedNanos + TickNanos - now)
+    val isUnderWay = sent != applied && now - sentNanos < AnswerNanos
+    val makes = isUrgent || ((isAsked || (isTick && isTicking)) && !isUnderWay)
+    isAsked = false
+    isUrgent = false
+    if (makes) nextReport(now) else null
+  }
+
+  private def tick(now: Long): Unit = {
+    tickedNanos = now
     quietTicks = if (taken == 0 && waiters.isEmpty) quietTicks + 1 else 0
     wanted = math.max(LeastWanted, math.max(2 * taken, wanted / 2))
     taken = 0
     isRefused = false
     isTicking = !isDone
-    if (isTicking) clock.schedule(TickNanos, () => tick())
-    if (!isTicking || (sent != applied && clock.nanoTime - sentNanos < AnswerNanos)) null else nextReport()
-  })
+  }
 
   /**
-   * True if the ledger has back what it had lent, and knows the rest; or can't be reached. Until the last report
+   * True if the driver has back what it had lent, and knows the rest; or can't be reached. Until the last report
    * is answered an answer that was lost may have lent something.
    */
   private def isDone: Boolean = isQuiet && settling.isEmpty && underWay == 0 &&
@@ -197,37 +228,32 @@ private[pillarbox] final class BudgetPart(
 
   private def isQuiet: Boolean = waiters.isEmpty && (isReleased || quietTicks > 1)
 
-  private def reportIfNone(): Report = if (sent == applied) nextReport() else null
-
-  /** Makes a report, after which the answer to an earlier one does not count. */
-  private def nextReport(): Report = {
+  private def nextReport(now: Long): BudgetReport = {
     sent += 1
-    sentNanos = clock.nanoTime
+    sentNanos = now
     val kept = if (isQuiet || waiters.nonEmpty) 0L else 2 * wanted
     val lower = units.map(at => math.min(ceiling(at), own.amounts(at) + estimates(at) * (underWay + kept)))
     if (lower != ceiling) changes += 1
     ceiling = lower
+    changesTold = changes
     val asked = if (isQuiet || (exceeded ne null)) 0L else wanted
-    new Report(BudgetReport(sent, asked, waiters.nonEmpty, underWay, ceiling, own.spent), changes)
+    BudgetReport(sent, asked, waiters.nonEmpty, underWay, ceiling, own.spent)
   }
 
-  private def deliver(report: Report): Unit =
-    if (report ne null) send(report.told, grant => apply(report, grant))
-
-  private def apply(report: Report, grant: BudgetGrant): Unit = {
-    val (woken, next) = synchronized {
-      if (report.told.number == sent && applied < sent) {
+  override def granted(report: Report, answer: Grant, sentNanos: Long): Unit = {
+    val woken = synchronized {
+      if (report.number == sent && applied < sent) {
         applied = sent
-        changesKnown = report.changes
-        learn(report.told, grant)
+        changesKnown = changesTold
+        learn(report.asInstanceOf[BudgetReport], answer.asInstanceOf[BudgetGrant])
         isRefused = (exceeded eq null) && !mayBegin
         if (waiters.nonEmpty && !isRefused) wanted = math.min(2 * wanted, MostWanted)
         val (settled, unknown) = settling.partition { case (_, rows) => rows <= rowsKnown }
-        (wakeIfAny() ++ settled.keys, if (unknown.nonEmpty) nextReport() else null)
-      } else (Nil, null)
+        if (unknown.nonEmpty) askAtOnce()
+        wakeIfAny() ++ settled.keys
+      } else Nil
     }
     woken.foreach(_.run())
-    deliver(next)
   }
 
   private def learn(report: BudgetReport, grant: BudgetGrant): Unit = {
@@ -253,8 +279,6 @@ private[pillarbox] object BudgetPart {
   private final val MostQuietTicks = 50
   private final val LeastWanted = 16L
   private final val MostWanted = 1L << 20
-
-  private final class Report(val told: BudgetReport, val changes: Long)
 
   /** What the attempts of this process have spent since it began. */
   private final class OwnSpending(terms: BudgetTerms) {

@@ -1,5 +1,7 @@
 package io.pillarbox.metered.budget
 
+import io.pillarbox.metered.lease.{Grant, Report}
+
 /**
  * The amounts that may be spent, over all processes together.
  *
@@ -121,7 +123,7 @@ private[pillarbox] object BudgetSpent {
 }
 
 /**
- * A report of a process to the ledger.
+ * A report of a process on a budget.
  *
  * @param number its place, 1, 2, ... in the order in which reports are sent
  * @param wanted the number of attempts for which the process wants to have enough
@@ -131,13 +133,13 @@ private[pillarbox] object BudgetSpent {
  * @param spent what it has spent since it began
  */
 private[pillarbox] final case class BudgetReport(
-    number: Long,
+    override val number: Long,
     wanted: Long,
     isWaiting: Boolean,
     underWay: Long,
     ceiling: IndexedSeq[Double],
     spent: BudgetSpent
-)
+) extends Report
 
 /**
  * The answer to a report. It counts if no other report was sent since.
@@ -153,4 +155,4 @@ private[pillarbox] final case class BudgetGrant(
     ceiling: IndexedSeq[Double],
     spent: BudgetSpent,
     failuresLeft: Long
-)
+) extends Grant

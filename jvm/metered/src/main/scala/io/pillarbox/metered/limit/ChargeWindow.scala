@@ -31,7 +31,7 @@ private[metered] final class ChargeWindow(val most: Double, intervalNanos: Long)
   val holdNanos: Long = intervalNanos + slotNanos
 
   /**
-   * The time of amounts given back that a [[Pace]] keeps: estimates are often some times the use. A minute at
+   * The time of amounts given back that a [[Spacing]] keeps: estimates are often some times the use. A minute at
    * most, since what is kept may be used at once.
    */
   def creditNanos: Long = math.min(holdNanos / 4, MostCreditNanos)
@@ -42,20 +42,17 @@ private[metered] final class ChargeWindow(val most: Double, intervalNanos: Long)
     most - sum
   }
 
-  /** True if this much may be charged now. */
-  def hasRoom(amount: Double, now: Long): Boolean = amount <= room(now) + most * Rounding
-
-  /** The time in ns until there is room for this much, if nothing else is charged. */
+  /** The time in ns until there is room for this much, if nothing else is charged; `Never` for too much. */
   def waitNanos(amount: Double, now: Long): Long = {
     var missing = amount - room(now) - most * Rounding
     var wait = 0L
-    val oldest = slots.values.iterator
+    val oldest = if (missing > 0) slots.values.iterator else util.Collections.emptyIterator[Slot]
     while (missing > 0 && oldest.hasNext) {
       val slot = oldest.next()
       missing -= slot.amount
       wait = endOf(slot) - offset(now)
     }
-    wait
+    if (missing > 0) Limit.Never else wait
   }
 
   /** Charges an amount at a time, which may be yet to come; returns the slot in which it is. */

@@ -27,10 +27,10 @@ private[metered] final class ReportedMean(most: Double) {
    *
    * @param used NaN if nothing was reported
    */
-  def settled(claim: Claim, used: Double): Double =
+  def settled(charge: Charge, used: Double): Double =
     if (!used.isNaN) {
       add(used)
       used
-    } else if (claim.asked.isNaN && !isKnown) 0.0
-    else claim.charged
+    } else if (charge.asked.isNaN && !isKnown) 0.0
+    else charge.amount
 }

@@ -25,7 +25,7 @@ private[pillarbox] final class SharedPermit(permit: Permit, attempts: Int)
 
   override def used(amounts: Int => Double): Unit = synchronized { reported ::= amounts }
 
-  override def told(unit: Int, said: Told): Unit = permit.told(unit, said)
+  override def told(unit: Int, said: Feedback): Unit = permit.told(unit, said)
 
   override def pause(nanos: Long): Unit = permit.pause(nanos)
 

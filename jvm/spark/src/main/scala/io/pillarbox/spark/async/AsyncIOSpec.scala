@@ -134,9 +134,6 @@ private[pillarbox] final case class LimitSpec(
   def figures(keyType: String = ""): LimitSpec =
     copy(estimate = None, estimateSql = None, estimateFunction = None, key = key.map(_ => keyType))
 
-  /** The number of its gates. */
-  def gates: Int = breaker.size + (if (isLent) 1 else concurrency.size + rate.size)
-
   /** True if it has something that the driver could lend to executors, beside what each does by itself. */
   private def hasAmounts: Boolean = concurrency.isDefined || rate.isDefined
 

@@ -5,7 +5,7 @@ import io.pillarbox.async.retry.{AsyncRetryStrategies, AsyncRetryStrategy}
 import io.pillarbox.async.{AsyncOptions, Keyed, Ticketing}
 import io.pillarbox.metered.budget.BudgetPart
 import io.pillarbox.metered.journal.CallKey
-import io.pillarbox.metered.limit.CallGate
+import io.pillarbox.metered.limit.Limiter
 import io.pillarbox.spark.async.python.{ChannelSettings, PythonCallException, ResultDecoder}
 import io.pillarbox.spark.base.{PythonText, SpecJson}
 import io.pillarbox.spark.task.FailedCalls
@@ -144,11 +144,11 @@ private[pillarbox] final case class AsyncIOTaskSpec(
   private def keyAt(ordinal: Int) =
     SparkAdapter.normalizeKey(BoundReference(ordinal, columns.child(ordinal).dataType, nullable = true))
 
-  private def valueGates(held: HeldGate) =
-    Option.when(columns.limits.nonEmpty)(new RowValueGates(held, columns.limits.map(keyAt)))
+  private def valueGates(held: HeldLimits) =
+    Option.when(columns.limits.nonEmpty)(new RowValueLimits(held, columns.limits.map(keyAt)))
 
   def options(
-      held: HeldGate,
+      held: HeldLimits,
       answers: Option[TaskJournal],
       tickets: Option[TaskTickets],
       budget: Option[BudgetPart],
@@ -159,7 +159,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
     figures.copy(
       retry = retryStrategy,
       onFailure = new RowFailurePolicy(spec, row => text.row(view(row), inputSchema), failed),
-      gate = if (columns.limits.isEmpty) held.gate else CallGate.Unlimited,
+      gate = if (columns.limits.isEmpty) held.gate else Limiter.Unlimited,
       valueGates = valueGates(held),
       charges = held.charges(spec.operator, estimates),
       lookAhead = lookAhead,

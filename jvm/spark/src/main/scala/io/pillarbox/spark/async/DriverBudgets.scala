@@ -27,7 +27,7 @@ private[pillarbox] trait BudgetStore {
  * An account of a budget.
  *
  * @param budget the budget, which may have several accounts
- * @param id the account's name in the budget's ledger
+ * @param id the account's name in the budget's allocator
  * @param run the run of a streaming query, with which it ends, or the action or application of a batch
  * @param isShared true if the budget goes on without this account
  */
@@ -55,7 +55,7 @@ private[pillarbox] final case class BudgetAccount(
 private[pillarbox] final class DriverBudgets(nanoTime: () => Long, writer: ExecutorService) {
   import DriverBudgets._
 
-  private val ledgers = mutable.HashMap.empty[String, Named]
+  private val allocators = mutable.HashMap.empty[String, Named]
   private val accounts = mutable.LinkedHashMap.empty[String, Open]
 
   /**
@@ -74,26 +74,26 @@ private[pillarbox] final class DriverBudgets(nanoTime: () => Long, writer: Execu
     known.flatMap(_.shared).foreach(_.look())
     val stored = if (known.isEmpty) store.map(_.read(terms)) else None
     synchronized {
-      val named = ledgers.getOrElseUpdate(account.budget, new Named(operator, new BudgetLedger(terms)))
-      val isOther = named.ledger.terms != terms
+      val named = allocators.getOrElseUpdate(account.budget, new Named(operator, new BudgetAllocator(terms)))
+      val isOther = named.allocator.terms != terms
       if (!isOther && !accounts.contains(account.key))
-        begin(account, named.ledger, store, stored.getOrElse(terms.nothing))
+        begin(account, named.allocator, store, stored.getOrElse(terms.nothing))
       Option.when(isOther)(named.operator)
     }
   }
 
   private def begin(
       account: BudgetAccount,
-      ledger: BudgetLedger,
+      allocator: BudgetAllocator,
       store: Option[BudgetStore],
       stored: BudgetSpent
   ): Unit = {
     // The last run may not have been written, as long as it is known.
     val last = store.flatMap(own => accounts.values.find(_.store.exists(_.path == own.path)))
     val before = last.map(close).getOrElse(stored)
-    ledger.begin(account.id, before.copy(rows = 0, failed = 0))
-    val shared = store.filter(_.isShared).map(new SharedAccount(account.id, ledger, _, this, nanoTime))
-    accounts(account.key) = new Open(account, ledger, store, before.amounts, shared)
+    allocator.begin(account.id, before.copy(rows = 0, failed = 0))
+    val shared = store.filter(_.isShared).map(new SharedAccount(account.id, allocator, _, this, nanoTime))
+    accounts(account.key) = new Open(account, allocator, store, before.amounts, shared)
     forgetOldest()
   }
 
@@ -108,7 +108,7 @@ private[pillarbox] final class DriverBudgets(nanoTime: () => Long, writer: Execu
     val ready = synchronized {
       accounts.get(key).fold(unknown(key, report)) { open =>
         val asked = if (open.isEnding) report.copy(wanted = 0) else report
-        val grant = open.ledger.report(open.account.id, process, asked, nanoTime())
+        val grant = open.allocator.report(open.account.id, process, asked, nanoTime())
         if (grant == null || open.isEnding) grant
         else if (open.shared.exists(_.looksAgain(grant))) {
           // The process asks again when it has no answer for a while.
@@ -119,7 +119,7 @@ private[pillarbox] final class DriverBudgets(nanoTime: () => Long, writer: Execu
           grant
         } else {
           open.waiting += new Waiting(
-            open.ledger.hasGranted,
+            open.allocator.hasGranted,
             failed => reply(if (failed) grant.copy(over = BudgetExceeded.NotKept) else grant)
           )
           writer.execute(() => write(open, ahead = true))
@@ -154,15 +154,15 @@ private[pillarbox] final class DriverBudgets(nanoTime: () => Long, writer: Execu
   }
 
   private def writeAlone(open: Open, ahead: Boolean): Unit = {
-    val spent = synchronized(open.ledger.charged(open.account.id))
-    val content = if (ahead) withRoom(open.ledger.terms, spent) else spent
-    open.store.foreach(_.write(open.ledger.terms, content))
+    val spent = synchronized(open.allocator.charged(open.account.id))
+    val content = if (ahead) withRoom(open.allocator.terms, spent) else spent
+    open.store.foreach(_.write(open.allocator.terms, content))
     synchronized { open.written = content.amounts }
   }
 
   private def giveBack(open: Open): Unit = {
     val (isLess, isIdle) =
-      synchronized((open.shared.exists(_.givesBack), open.ledger.isIdle(open.account.id)))
+      synchronized((open.shared.exists(_.givesBack), open.allocator.isIdle(open.account.id)))
     if (isLess) quietly(open)(open.shared.foreach(_.write(room = !isIdle))): Unit
   }
 
@@ -204,17 +204,17 @@ private[pillarbox] final class DriverBudgets(nanoTime: () => Long, writer: Execu
     accounts.values.filter(_.shared.isDefined).foreach(open => writer.execute(() => exactly(open)))
     accounts.values.foreach(_.isEnding = true)
     accounts.clear()
-    ledgers.clear()
+    allocators.clear()
   }
 
   /** Takes it out, under the lock, and returns what it has spent. */
   private def close(open: Open): BudgetSpent = {
-    val spent = open.ledger.charged(open.account.id)
+    val spent = open.allocator.charged(open.account.id)
     open.isEnding = true
     accounts.remove(open.account.key)
-    if (!open.account.isShared) ledgers.remove(open.account.budget)
+    if (!open.account.isShared) allocators.remove(open.account.budget)
     // A shared budget counts on what was spent, without processes that may still give back.
-    else open.ledger.begin(open.account.id, spent)
+    else open.allocator.begin(open.account.id, spent)
     spent
   }
 
@@ -247,11 +247,11 @@ private[pillarbox] object DriverBudgets {
    */
   private final class Waiting(val isMore: Boolean, val answer: Boolean => Unit)
 
-  private final class Named(val operator: String, val ledger: BudgetLedger)
+  private final class Named(val operator: String, val allocator: BudgetAllocator)
 
   private final class Open(
       val account: BudgetAccount,
-      val ledger: BudgetLedger,
+      val allocator: BudgetAllocator,
       val store: Option[BudgetStore],
       var written: IndexedSeq[Double],
       val shared: Option[SharedAccount]
@@ -265,6 +265,6 @@ private[pillarbox] object DriverBudgets {
     def isWritten: Boolean = store.isEmpty || shared.fold(isWrittenAlone)(_.isWritten)
 
     private def isWrittenAlone =
-      ledger.charged(account.id).amounts.zip(written).forall { case (amount, known) => amount <= known }
+      allocator.charged(account.id).amounts.zip(written).forall { case (amount, known) => amount <= known }
   }
 }

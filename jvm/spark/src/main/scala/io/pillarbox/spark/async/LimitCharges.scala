@@ -15,7 +15,7 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, UnsafeProjection}
  *
  * It throws an error of the row, or rows, if an estimate is no amount, or more than the limit ever allows.
  *
- * @param limits those of the gate, in its order
+ * @param limits those of the call, in their order
  * @param estimates over the rows that come in, of the limits that have one, in their order: a double of an
  *   expression; of a function what it has returned, with its error and traceback, or null
  */

@@ -2,7 +2,7 @@ package io.pillarbox.spark.async
 
 import java.util.concurrent.TimeUnit
 
-import io.pillarbox.metered.budget.{BudgetGrant, BudgetLedger, BudgetSpent}
+import io.pillarbox.metered.budget.{BudgetAllocator, BudgetGrant, BudgetSpent}
 
 /**
  * The account of a budget that other drivers spend, too. What is granted was written before, and was found to be
@@ -11,20 +11,20 @@ import io.pillarbox.metered.budget.{BudgetGrant, BudgetLedger, BudgetSpent}
  */
 private[async] final class SharedAccount(
     id: String,
-    ledger: BudgetLedger,
+    allocator: BudgetAllocator,
     store: BudgetStore,
     lock: AnyRef,
     nanoTime: () => Long
 ) {
   import SharedAccount._
 
-  private val terms = ledger.terms
+  private val terms = allocator.terms
   private val units = 0 until terms.units
   private var written = terms.nothing.amounts
   private var isTooMuch = false
   private var spentSince = Option.empty[Long]
 
-  private def own: BudgetSpent = ledger.own(id)
+  private def own: BudgetSpent = allocator.own(id)
 
   def isWritten: Boolean = isWithin(own.amounts, written)
 
@@ -38,19 +38,19 @@ private[async] final class SharedAccount(
   def looksAgain(grant: BudgetGrant): Boolean = {
     val now = nanoTime()
     val seemsSpent = terms.most.indices.contains(grant.over) && othersHave(grant.over)
-    if (ledger.hasGranted) spentSince = None
+    if (allocator.hasGranted) spentSince = None
     else if (seemsSpent) spentSince = spentSince.filter(now - _ < SpentNanos).orElse(Some(now))
     seemsSpent && spentSince.exists(now - _ < LookNanos)
   }
 
-  private def othersHave(at: Int) = ledger.before(id).amounts(at) > 0
+  private def othersHave(at: Int) = allocator.before(id).amounts(at) > 0
 
   /** True if much more is written than this driver has, or anything while it has no call to come. */
   def givesBack: Boolean = {
     val amounts = own.amounts
     def isFarBelow(at: Int) =
       written(at) - amounts(at) > MostRooms * terms.mostOf(at) / DriverBudgets.WritesABudget
-    val isIdle = ledger.isIdle(id) && written != amounts
+    val isIdle = allocator.isIdle(id) && written != amounts
     isTooMuch || isIdle || units.exists(isFarBelow)
   }
 
@@ -62,7 +62,7 @@ private[async] final class SharedAccount(
   /** Learns what others have. */
   def look(): Unit = synchronized {
     val others = store.read(terms)
-    lock.synchronized(ledger.learn(id, others))
+    lock.synchronized(allocator.learn(id, others))
   }
 
   /**
@@ -81,7 +81,7 @@ private[async] final class SharedAccount(
     store.write(terms, claim)
     look()
     val most = lock.synchronized {
-      val others = ledger.before(id)
+      val others = allocator.before(id)
       units.map(at => math.max(terms.mostOf(at) - others.amounts(at), written(at)))
     }
     val fits = isWithin(has.amounts, most)

@@ -35,7 +35,7 @@ private sealed abstract class TaskCalls(task: AsyncIOTaskSpec) {
   def function: AsyncFunction[InternalRow, InternalRow]
 
   /** The limits that a call passes before it starts. */
-  def held: HeldGate
+  def held: HeldLimits
 
   /** The answers that need no call. */
   val answers: Option[TaskJournal] = task.site.journal.map(folder => opening(new TaskJournal(task, folder)))
@@ -49,7 +49,7 @@ private sealed abstract class TaskCalls(task: AsyncIOTaskSpec) {
   private val heldBudget: Option[HeldBudget] = for {
     budget <- task.spec.budget
     key <- task.site.budgetKey
-  } yield opening(BudgetLedgers.ofProcess.hold(key, budget.terms))
+  } yield opening(Lending.ofProcess.hold(key, budget.terms))
 
   /** The budget that its calls are counted in. */
   final def budget: Option[BudgetPart] = heldBudget.map(_.part)
@@ -100,7 +100,7 @@ private object TaskCalls {
 
   private final class JvmCalls(task: AsyncIOTaskSpec, className: String, options: Map[String, String])
       extends TaskCalls(task) {
-    override val held: HeldGate = opening(ExecutorGates.ofProcess.hold(task))
+    override val held: HeldLimits = opening(ExecutorLimits.ofProcess.hold(task))
     override val function: RowAsyncFunction = orClosed {
       new RowAsyncFunction(
         task.spec.operator,
@@ -123,7 +123,7 @@ private object TaskCalls {
       failed: FailedCalls,
       fatal: Throwable => Unit
   ) extends TaskCalls(task) {
-    override val held: HeldGate = opening(ExecutorGates.ofProcess.hold(task))
+    override val held: HeldLimits = opening(ExecutorLimits.ofProcess.hold(task))
     private val noMatch = new GenericInternalRow(task.columns.answers.length)
 
     override val function: PythonAsyncFunction =

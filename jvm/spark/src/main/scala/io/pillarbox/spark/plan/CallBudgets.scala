@@ -46,7 +46,7 @@ private object CallBudgets {
       budget: BudgetSpec,
       store: Option[BudgetStore]
   ): Option[String] =
-    try BudgetLedgers.onDriver.open(account, spec.operator, budget.terms, store)
+    try Lending.budgets.open(account, spec.operator, budget.terms, store)
     catch { case problem: IOException => throw notKept(spec, problem) }
 
   private def notKept(spec: AsyncIOSpec, problem: Throwable) = {
@@ -60,7 +60,7 @@ private object CallBudgets {
       val conf = SparkAdapter.hadoopConf(session)
       val path = new Path(folder)
       val whole = path.getFileSystem(conf).makeQualified(path)
-      BudgetLedgers.settledAtExit
+      Lending.settledAtExit
       val account = BudgetAccount(s"kept $whole", "own", session.sparkContext.applicationId, isShared = true)
       (account, Some(new FolderBudget(whole, conf)))
     } catch { case NonFatal(problem) => throw notKept(spec, problem) }

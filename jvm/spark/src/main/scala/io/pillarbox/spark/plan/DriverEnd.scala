@@ -1,7 +1,7 @@
 package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.async.carry.CarryRegistry
-import io.pillarbox.spark.async.{BudgetLedgers, CallBills, CallProgress, LeaseLedgers}
+import io.pillarbox.spark.async.{CallBills, CallProgress, Lending}
 import io.pillarbox.spark.task.FirstFailures
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.pillarbox.{DriverMessages, PythonDriver}
@@ -21,8 +21,7 @@ private[plan] object DriverEnd {
     DriverMessages.serve(
       context,
       CarryRegistry,
-      LeaseLedgers,
-      BudgetLedgers,
+      Lending,
       failures,
       CallProgress,
       CallBills.ofDriver

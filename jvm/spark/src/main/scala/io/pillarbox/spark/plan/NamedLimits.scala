@@ -4,7 +4,7 @@ import java.util.concurrent.TimeUnit
 
 import scala.collection.mutable
 
-import io.pillarbox.spark.async.{AsyncIOSpec, LeaseLedgers, LimitSpec}
+import io.pillarbox.spark.async.{AsyncIOSpec, Lending, LimitSpec}
 import io.pillarbox.spark.base.FailureReport
 import io.pillarbox.spark.task.ReportedException
 import org.apache.spark.sql.catalyst.expressions.Attribute
@@ -46,7 +46,7 @@ private object NamedLimits {
 
   private def isInUse(name: String, unit: String, use: Use, now: Long): Boolean =
     now - use.atNanos < StartNanos ||
-      LeaseLedgers.isInUse(key(name) + (if (unit == LimitSpec.Calls) "" else s"/$unit"))
+      Lending.isInUse(key(name) + (if (unit == LimitSpec.Calls) "" else s"/$unit"))
 
   private def differ(name: String, other: Use, operator: String, figures: Set[LimitSpec]) =
     new ReportedException(

@@ -6,7 +6,7 @@ import java.util.{ArrayList => JArrayList, Arrays, List => JList}
 import io.pillarbox.api.{OpenContext, ResultFuture}
 import io.pillarbox.async._
 import io.pillarbox.metered.journal.CallTicket
-import io.pillarbox.metered.limit.Told
+import io.pillarbox.metered.limit.Feedback
 import org.apache.spark.sql.catalyst.InternalRow
 
 /**
@@ -148,7 +148,7 @@ private[pillarbox] final class PythonAsyncFunction(
     if (future != null && future.attempt == attempt) {
       val nanos = (resetS * 1e9).toLong
       if (unit == PythonAsyncFunction.Pause) ElementFuture.of(future).pauseLimits(nanos)
-      else ElementFuture.of(future).told(unit, Told(remaining, nanos))
+      else ElementFuture.of(future).told(unit, Feedback(remaining, nanos))
     }
   }
 

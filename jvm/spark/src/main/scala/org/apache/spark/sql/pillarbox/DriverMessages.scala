@@ -32,7 +32,6 @@ object DriverMessages {
   private final val Close = "close"
   private final val Here = "here"
   private final val Lend = "lend"
-  private final val Spend = "spend"
   private final val First = "first"
   private final val Failed = "failed"
   private final val Report = "report"
@@ -53,7 +52,6 @@ object DriverMessages {
       context: SparkContext,
       listener: Listener,
       lender: Lender,
-      spender: Spender,
       failures: Failures,
       watcher: Watcher,
       biller: Biller
@@ -62,10 +60,9 @@ object DriverMessages {
     if (served ne env) {
       served = env
       executors.clear()
-      spender.applicationBegins()
+      lender.applicationBegins()
       val reports = context.listenerBus.post(_: OperatorReport)
-      val endpoint =
-        new DriverEndpoint(env.rpcEnv, listener, lender, spender, failures, watcher, biller, reports)
+      val endpoint = new DriverEndpoint(env.rpcEnv, listener, lender, failures, watcher, biller, reports)
       env.rpcEnv.setupEndpoint(Driver, endpoint)
       context.addSparkListener(new SparkListener {
         override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
@@ -73,7 +70,7 @@ object DriverMessages {
           case end: SparkListenerSQLExecutionEnd => tell((Ended, end.executionId.toString))
           case end: QueryTerminatedEvent =>
             tell((Ended, end.id.toString))
-            spender.ended(end.runId.toString)
+            lender.ended(end.runId.toString)
           case _ => ()
         }
         override def onStageCompleted(stage: SparkListenerStageCompleted): Unit =
@@ -216,18 +213,14 @@ object DriverMessages {
   private var lender: Future[RpcEndpointRef] = _
 
   /**
-   * Reports the use of a limit to the driver's lender. The answer comes on a thread of Spark's RPC, or never.
-   * On an executor. Any thread; does not block.
+   * Reports the use of limits, or of a budget, to the driver's lender. The answer comes on a thread of Spark's
+   * RPC, or never. On an executor. Any thread; does not block.
+   *
+   * @param names those of the limits, one for each report
    */
-  def lend(key: String, process: String, report: Array[Long])(answer: Array[Long] => Unit): Unit =
-    ask[Array[Long]]((Lend, key, process, report))(grant => if (grant.nonEmpty) answer(grant))
-
-  /**
-   * Reports to the driver what of a budget was spent. The answer comes on a thread of Spark's RPC, or never.
-   * On an executor. Any thread; does not block.
-   */
-  def spend(key: String, process: String, report: Array[Double])(answer: Array[Double] => Unit): Unit =
-    ask[Array[Double]]((Spend, key, process, report))(grant => if (grant.nonEmpty) answer(grant))
+  def lend(process: String, names: Array[String], reports: Array[Array[Long]])(
+      answer: Array[Long] => Unit
+  ): Unit = ask[Array[Long]]((Lend, process, names, reports))(answer)
 
   private def ask[A: ClassTag](message: Product)(answer: A => Unit): Unit = {
     implicit val here: ExecutionContext = ExecutionContext.parasitic
@@ -265,18 +258,13 @@ object DriverMessages {
     def onExecutorLost(): Unit
   }
 
-  /** Lends parts of limits on the driver, on threads of Spark's RPC. Must not block. */
+  /** Lends parts of limits and budgets on the driver. */
   trait Lender {
 
-    /** Answers a process that uses a limit; empty for no answer. */
-    def lend(key: String, process: String, report: Array[Long]): Array[Long]
-  }
-
-  /** Keeps the books of budgets on the driver. */
-  trait Spender {
-
-    /** Answers a process that spends, now or later; empty for no answer. On Spark's RPC. Must not block. */
-    def spend(key: String, process: String, report: Array[Double])(reply: Array[Double] => Unit): Unit
+    /** Answers a process that uses limits, or spends, now or later. On Spark's RPC. Must not block. */
+    def lend(process: String, names: Array[String], reports: Array[Array[Long]])(
+        reply: Array[Long] => Unit
+    ): Unit
 
     /** Another SparkContext has begun. */
     def applicationBegins(): Unit
@@ -320,7 +308,6 @@ object DriverMessages {
       override val rpcEnv: RpcEnv,
       listener: Listener,
       lender: Lender,
-      spender: Spender,
       failures: Failures,
       watcher: Watcher,
       biller: Biller,
@@ -347,10 +334,8 @@ object DriverMessages {
     }
 
     override def receiveAndReply(context: RpcCallContext): PartialFunction[Any, Unit] = {
-      case (Lend, key: String, process: String, report: Array[Long]) =>
-        context.reply(lender.lend(key, process, report))
-      case (Spend, key: String, process: String, report: Array[Double]) =>
-        spender.spend(key, process, report)(context.reply(_))
+      case (Lend, process: String, names: Array[String], reports: Array[Array[Long]]) =>
+        lender.lend(process, names, reports)(context.reply(_))
       case Settle => context.reply(true)
     }
   }

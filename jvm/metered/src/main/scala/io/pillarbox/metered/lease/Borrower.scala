@@ -1,0 +1,123 @@
+package io.pillarbox.metered.lease
+
+import java.util
+
+import io.pillarbox.metered.limit.LimitClock
+
+/** What a process has of something that the driver lends. Any thread. */
+private[metered] trait Borrowed {
+
+  /** The name of what is lent; its reports bear it. */
+  def name: String
+
+  /** True if its answers may take longer than those of others, so that its reports go by themselves. */
+  def isAlone: Boolean
+
+  /** Makes the next report, as it is sent; null for none. It asks its borrower when it has to report again. */
+  def report(): Report
+
+  /** @param sentNanos the time at which the report was sent */
+  def granted(report: Report, grant: Grant, sentNanos: Long): Unit
+
+  /** When it is to report, if it is; the borrower's. */
+  private[lease] var dueNanos = 0L
+  private[lease] var isDue = false
+  private[lease] var part = 0L
+}
+
+/**
+ * A process's way to what the driver lends: the one loop that reports on all of its parts. What is due
+ * at one time goes into one message, and the driver says how often there may be one. Thread-safe; it has no
+ * thread of its own.
+ *
+ * @param send sends a message to the driver, and answers on any thread, or never. Must not block
+ */
+private[pillarbox] final class Borrower(clock: LimitClock, send: (Seq[Sent], Grants => Unit) => Unit) {
+  import Borrower._
+
+  private val queue = new util.PriorityQueue[Due]((a, b) => java.lang.Long.signum(a.at - b.at))
+  private var isArmed = false
+  private var armedFor = 0L
+  private var hasSent = false
+
+  /** The time from which another message may be sent. */
+  private var nextNanos = 0L
+  private var gap = 0L
+  private var parts = 0L
+
+  /** Asks a part for a report after this time, or sooner if it was to report sooner. */
+  def due(part: Borrowed, inNanos: Long): Unit = synchronized {
+    val at = clock.nanoTime + inNanos
+    if (!part.isDue || at - part.dueNanos < 0) {
+      if (part.part == 0) {
+        parts += 1
+        part.part = parts
+      }
+      part.isDue = true
+      part.dueNanos = at
+      queue.add(new Due(at, part)): Unit
+      arm()
+    }
+  }
+
+  private def arm(): Unit = if (!queue.isEmpty) {
+    val next = queue.peek.at
+    val at = if (hasSent && nextNanos - next > 0) nextNanos else next
+    if (!isArmed || at - armedFor < 0) {
+      isArmed = true
+      armedFor = at
+      clock.schedule(math.max(0L, at - clock.nanoTime), () => flush(at))
+    }
+  }
+
+  private def flush(at: Long): Unit = {
+    val reports = takeDue(at).flatMap(part => Option(part.report()).map(part -> _))
+    val (alone, together) = reports.partition(_._1.isAlone)
+    val messages = (together +: alone.map(Seq(_))).filter(_.nonEmpty)
+    if (messages.nonEmpty) {
+      val now = clock.nanoTime
+      synchronized {
+        hasSent = true
+        nextNanos = now + messages.size * gap
+      }
+      messages.foreach(sendAll(_, now))
+    }
+    synchronized(arm())
+  }
+
+  private def takeDue(at: Long): Seq[Borrowed] = synchronized {
+    if (armedFor == at) isArmed = false
+    val now = clock.nanoTime
+    val taken = Seq.newBuilder[Borrowed]
+    var count = 0
+    val isTime = !hasSent || now - nextNanos >= 0
+    while (isTime && count < MostReports && !queue.isEmpty && queue.peek.at - now <= 0) {
+      val due = queue.poll()
+      if (due.part.isDue && due.part.dueNanos == due.at) {
+        due.part.isDue = false
+        taken += due.part
+        count += 1
+      }
+    }
+    taken.result()
+  }
+
+  private def sendAll(reports: Seq[(Borrowed, Report)], now: Long): Unit =
+    send(
+      reports.map { case (part, report) => Sent(part.name, part.part, report) },
+      answer => {
+        synchronized { gap = answer.gapNanos }
+        reports.zip(answer.grants).foreach { case ((part, report), grant) =>
+          grant.foreach(part.granted(report, _, now))
+        }
+      }
+    )
+}
+
+private object Borrower {
+
+  /** More than that wait for the next message. */
+  private final val MostReports = 1000
+
+  private final class Due(val at: Long, val part: Borrowed)
+}
