@@ -225,7 +225,9 @@ def test_the_walks_through_the_code_name_what_is_there() -> None:
 
 
 def test_the_picture_of_the_stages_has_those_of_a_call_in_their_order() -> None:
-    code = (ROOT / "jvm/async/src/main/scala/io/pillarbox/async/CallPipeline.scala").read_text("utf-8")
+    code = (ROOT / "jvm/async/src/main/scala/io/pillarbox/async/CallPipeline.scala").read_text(
+        "utf-8"
+    )
     (stages,) = re.findall(r"val stages.*?\n(.*?)\n  \)\.flatten", code, re.DOTALL)
     named = re.findall(r"(?:new |Some\(|Option\(|null\)\()(?!new )(\w+)", stages)
     drawn = [stage.name for stage in loaded("docs/images/draw_modules.py").STAGES]

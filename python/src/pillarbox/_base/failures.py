@@ -74,15 +74,6 @@ def called_frames(frames: Iterable[traceback.FrameSummary]) -> traceback.StackSu
     return users_frames(dropwhile(_is_users, frames))
 
 
-def _with_told_message(text: str, problem: BaseException) -> str:
-    """Return ``text`` with a long message of ``problem`` as ``message_of`` tells it."""
-    try:
-        message = str(problem)
-    except BaseException:
-        return text
-    return text.replace(message, message_of(problem)) if len(message) > LONGEST_MESSAGE else text
-
-
 def users_traceback(problem: BaseException) -> str:
     """Return the traceback of ``problem`` and its causes, without frames of Pillarbox and asyncio.
 

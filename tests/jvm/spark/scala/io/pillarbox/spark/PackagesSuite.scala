@@ -64,7 +64,7 @@ private[spark] object PackagesSuite {
       Seq(".async.python", ".worker", ".state", ".checkpoint", ".task").map("io.pillarbox.spark" + _) ++
       Seq("org.apache.spark.sql.pillarbox", "io.pillarbox.spark.base") ++
       Seq("", ".queue", ".retry").map("io.pillarbox.async" + _) ++
-      Seq("lease", "budget", "limit", "usage", "journal").map("io.pillarbox.metered." + _) ++
+      Seq("budget", "lease", "limit", "usage", "journal").map("io.pillarbox.metered." + _) ++
       Seq("operator", "timer", "queue").map("io.pillarbox." + _) ++
       Seq("", ".list", ".entries", ".store", ".cache").map("io.pillarbox.state.rocksdb" + _) ++
       Seq(".heap", ".ttl", ".changelog", "").map("io.pillarbox.state" + _) ++
