@@ -97,7 +97,7 @@ def keyed_spec(
 
 def calls_spec(calls: KeyedCalls, identity: Identity) -> dict[str, Any]:
     """Return the spec of the calls of a ``process_keyed_async``, which is that of an ``async_io``
-    as far as limits, budget and bill go."""
+    as far as limits, budget and usage go."""
     return {
         **calls.options.to_spec(),
         "shown": options_shown(KeyedCallKeywords, calls.options),

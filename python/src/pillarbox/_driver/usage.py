@@ -46,7 +46,7 @@ def usage(
     df_or_query: of a DataFrame the operators in its plan, in all actions of this application so far
         that used them, also by DataFrames made from it; of a streaming query its operators, since
         the application started it first.
-    by: columns of the rows. The bill is then read from the rows of the DataFrame, by a job: from
+    by: columns of the rows. The usage is then read from the rows of the DataFrame, by a job: from
         the sums of a ``call_column``. The result has to have been written with one and read back,
         or be cached, since computing it makes the calls. These columns are behind the operator.
         It has the calls of rows alone, not those of tasks that failed; ``rate_limited``,

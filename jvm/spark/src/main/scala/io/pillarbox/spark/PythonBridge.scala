@@ -155,7 +155,7 @@ private[pillarbox] object PythonBridge {
   }
 
   /**
-   * Returns what calls have cost so far, as `CallBills` has it: those of the operators in the plan of `df`,
+   * Returns what calls have cost so far, as `UsageRegistry` has it: those of the operators in the plan of `df`,
    * or those of a streaming query.
    *
    * @param df null for a query
@@ -163,7 +163,8 @@ private[pillarbox] object PythonBridge {
    */
   def usage(df: DataFrame, query: String): String = {
     DriverMessages.settle()
-    if (df == null) CallBills.ofDriver.ofQuery(query) else CallBills.ofDriver.ofOperators(PlannedCalls.in(df))
+    if (df == null) UsageRegistry.ofDriver.ofQuery(query)
+    else UsageRegistry.ofDriver.ofOperators(PlannedCalls.in(df))
   }
 
   private def className(operator: String, named: Option[String]): String = named.getOrElse(

@@ -31,7 +31,7 @@ private[async] final class AsyncStep(
   val executor: MailboxExecutor = action.processor.mailboxExecutor(priority)
   val metrics = new AsyncMetrics(task.spec.usageUnits)
   val failed = FailedCalls.of(context, task.spec.operator)
-  val bill: TaskBill = TaskBill.of(task.spec, context, metrics, task.metrics)
+  val taskUsage: TaskUsage = TaskUsage.of(task.spec, context, metrics, task.metrics)
   private val timers = new SystemProcessingTimeService(executor)
   val calls: TaskCalls =
     AsyncStep.callsOf(task, context, failed, error => action.processor.reportThrowable(named(error)))
@@ -147,7 +147,7 @@ private[async] final class AsyncStep(
       finally {
         shown.close()
         failed.publish()
-        bill.end()
+        taskUsage.end()
       }
   }
 }

@@ -48,7 +48,7 @@ private final class AsyncTaskLoop(
   def open(): Unit = translating {
     async.open { () =>
       publish()
-      async.bill.tick()
+      async.taskUsage.tick()
       progress.foreach(_.report())
     }
   }

@@ -172,7 +172,7 @@ private[async] final class KeyedAttempts(
     try {
       async.open { () =>
         publish()
-        async.bill.tick()
+        async.taskUsage.tick()
         progress.foreach(_.report())
       }
       action.processor.runMailboxLoop()

@@ -52,7 +52,7 @@ private[pillarbox] final class PillarboxRelations extends RelationPlugin {
         val asked = SpecJson.read[PillarboxRelations.Progress](message.spec)
         connect.rows(PythonBridge.progress(connect.session, asked.progress, asked.goesOn))
       case "usage" =>
-        val query = SpecJson.read[PillarboxRelations.Billed](message.spec).query.orNull
+        val query = SpecJson.read[PillarboxRelations.UsageOf](message.spec).query.orNull
         connect.rows(PythonBridge.usage(message.input.map(connect.dataFrame).orNull, query))
       case "failure" =>
         val asked = SpecJson.read[PillarboxRelations.Failed](message.spec)
@@ -84,5 +84,5 @@ private object PillarboxRelations {
   private final case class Failed(text: String)
 
   /** A question of `PythonBridge.usage`: about a query, or about the message's input. */
-  private final case class Billed(query: Option[String])
+  private final case class UsageOf(query: Option[String])
 }

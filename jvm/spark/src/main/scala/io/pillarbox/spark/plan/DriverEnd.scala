@@ -1,7 +1,7 @@
 package io.pillarbox.spark.plan
 
 import io.pillarbox.spark.async.carry.CarryRegistry
-import io.pillarbox.spark.async.{CallBills, CallProgress, Lending}
+import io.pillarbox.spark.async.{CallProgress, Lending, UsageRegistry}
 import io.pillarbox.spark.task.FirstFailures
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.pillarbox.{DriverMessages, PythonDriver}
@@ -24,6 +24,6 @@ private[plan] object DriverEnd {
       Lending,
       failures,
       CallProgress,
-      CallBills.ofDriver
+      UsageRegistry.ofDriver
     )
 }

@@ -104,8 +104,8 @@ private[carry] final class CarrySlot(
   def publish(sql: Map[String, SQLMetric]): Unit = {
     val before = published
     async.failed.publish()
-    async.bill.isOf(sql)
-    async.bill.report()
+    async.taskUsage.isOf(sql)
+    async.taskUsage.report()
     async.countBreakers()
     published = TaskMetrics.publish(sql, async.metrics, action.processor.mailbox.metrics, before)
     CarryMetrics.counts.foreach { case (name, metric) =>

@@ -35,7 +35,7 @@ object DriverMessages {
   private final val First = "first"
   private final val Failed = "failed"
   private final val Report = "report"
-  private final val Bill = "bill"
+  private final val OfUsage = "usage"
   private final val Latencies = "latencies"
   private final val Hottest = "hottest"
   private final val Ended = "ended"
@@ -54,7 +54,7 @@ object DriverMessages {
       lender: Lender,
       failures: Failures,
       watcher: Watcher,
-      biller: Biller
+      usageReceiver: UsageReceiver
   ): Unit = synchronized {
     val env = SparkEnv.get
     if (served ne env) {
@@ -62,7 +62,8 @@ object DriverMessages {
       executors.clear()
       lender.applicationBegins()
       val reports = context.listenerBus.post(_: OperatorReport)
-      val endpoint = new DriverEndpoint(env.rpcEnv, listener, lender, failures, watcher, biller, reports)
+      val endpoint =
+        new DriverEndpoint(env.rpcEnv, listener, lender, failures, watcher, usageReceiver, reports)
       env.rpcEnv.setupEndpoint(Driver, endpoint)
       context.addSparkListener(new SparkListener {
         override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
@@ -161,8 +162,8 @@ object DriverMessages {
    * @param about the run, the operator's id and name, and the reporter's own
    * @param isDone true if it is the reporter's last
    */
-  def bill(about: Array[String], amounts: Array[Double], units: Array[String], isDone: Boolean): Unit =
-    tell((Bill, about, amounts, units, isDone))
+  def usage(about: Array[String], amounts: Array[Double], units: Array[String], isDone: Boolean): Unit =
+    tell((OfUsage, about, amounts, units, isDone))
 
   /**
    * Reports latencies of calls to the tab in Spark's UI. Any thread; does not block.
@@ -295,10 +296,10 @@ object DriverMessages {
   }
 
   /** Takes what calls cost. On the driver, on threads of Spark's. Must not block. */
-  trait Biller {
+  trait UsageReceiver {
 
-    /** Takes the amounts of a task so far; see `bill`. */
-    def onBill(about: Array[String], amounts: Array[Double], units: Array[String], isDone: Boolean): Unit
+    /** Takes the amounts of a task so far; see `usage`. */
+    def onUsage(about: Array[String], amounts: Array[Double], units: Array[String], isDone: Boolean): Unit
 
     /** An action or a streaming query has ended. */
     def ended(run: String): Unit
@@ -310,7 +311,7 @@ object DriverMessages {
       lender: Lender,
       failures: Failures,
       watcher: Watcher,
-      biller: Biller,
+      usageReceiver: UsageReceiver,
       reports: OperatorReport => Unit
   ) extends ThreadSafeRpcEndpoint {
     override def receive: PartialFunction[Any, Unit] = {
@@ -323,14 +324,14 @@ object DriverMessages {
         failures.failed(run, operator, kinds.zip(rows).toSeq)
       case (Report, progress: String, operator: String, figures: Array[Long]) =>
         watcher.onReport(progress, operator, figures)
-      case (Bill, about: Array[String], amounts: Array[Double], units: Array[String], isDone: Boolean) =>
-        biller.onBill(about, amounts, units, isDone)
+      case (OfUsage, about: Array[String], amounts: Array[Double], units: Array[String], isDone: Boolean) =>
+        usageReceiver.onUsage(about, amounts, units, isDone)
       case (Latencies, metric: Long, counts: Array[Long]) => reports(new CallLatencies(metric, counts))
       case (Hottest, metric: Long, partition: Int, key: String, rows: Double, of: Double) =>
         reports(new HottestKey(metric, partition, key, rows, of))
       case (Ended, run: String) =>
         failures.ended(run)
-        biller.ended(run)
+        usageReceiver.ended(run)
     }
 
     override def receiveAndReply(context: RpcCallContext): PartialFunction[Any, Unit] = {

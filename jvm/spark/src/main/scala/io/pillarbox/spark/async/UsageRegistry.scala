@@ -17,51 +17,54 @@ import org.slf4j.LoggerFactory
  *
  * @param say writes the line of an operator at the end of a run
  */
-private[pillarbox] final class CallBills(say: String => Unit) extends DriverMessages.Biller {
-  import CallBills._
+private[pillarbox] final class UsageRegistry(say: String => Unit) extends DriverMessages.UsageReceiver {
+  import UsageRegistry._
 
-  private val bills = new JLinkedHashMap[(String, String), Bill](16, 0.75f, true) {
-    override def removeEldestEntry(eldest: JMap.Entry[(String, String), Bill]): Boolean = size > MostBills
+  private val operators = new JLinkedHashMap[(String, String), OperatorUsage](16, 0.75f, true) {
+    override def removeEldestEntry(eldest: JMap.Entry[(String, String), OperatorUsage]): Boolean =
+      size > MostOperators
   }
 
-  override def onBill(
+  override def onUsage(
       about: Array[String],
       amounts: Array[Double],
       units: Array[String],
       isDone: Boolean
   ): Unit = synchronized {
     val Array(run, operatorId, name, operator, source) = about
-    val bill = bills.computeIfAbsent((run, operatorId), _ => new Bill(name, operator))
-    bill.take(source, Sums.of(amounts, units), isDone)
+    val one = operators.computeIfAbsent((run, operatorId), _ => new OperatorUsage(name, operator))
+    one.take(source, Sums.of(amounts, units), isDone)
   }
 
-  override def ended(run: String): Unit = of { case (of, _) => of == run }.foreach(bill => say(bill.line))
+  override def ended(run: String): Unit = of { case (of, _) => of == run }.foreach(one => say(one.line))
 
-  /** Returns the bill of a streaming query, an object for each of its operators, as `ofOperators` does. */
+  /** Returns the usage of a streaming query, an object for each of its operators, as `ofOperators` does. */
   def ofQuery(query: String): String = json(of { case (run, _) => run == query })
 
   /**
-   * Returns the bill of these operators over all runs, as a JSON list: "operator" (its name), the counts, and
+   * Returns the usage of these operators over all runs, as a JSON list: "operator" (its name), the counts, and
    * "usage" by unit.
    */
   def ofOperators(operators: Seq[AsyncIOSpec]): String =
     json(operators.distinctBy(_.operatorId).map { spec =>
-      of { case (_, id) => id == spec.operatorId }.foldLeft(new Bill(spec.name, spec.operator))(_ + _)
+      of { case (_, id) => id == spec.operatorId }
+        .foldLeft(new OperatorUsage(spec.name, spec.operator))(_ + _)
     })
 
-  private def of(wanted: ((String, String)) => Boolean): Seq[Bill] = synchronized {
-    bills.asScala.collect { case (key, bill) if wanted(key) => bill.copied }.toSeq
+  private def of(wanted: ((String, String)) => Boolean): Seq[OperatorUsage] = synchronized {
+    operators.asScala.collect { case (key, one) if wanted(key) => one.copied }.toSeq
   }
 
-  private def json(all: Seq[Bill]): String = new ObjectMapper().writeValueAsString(all.map(_.told).asJava)
+  private def json(all: Seq[OperatorUsage]): String =
+    new ObjectMapper().writeValueAsString(all.map(_.told).asJava)
 }
 
-private[pillarbox] object CallBills {
+private[pillarbox] object UsageRegistry {
 
   /** The driver's; the line is in its log. */
-  val ofDriver: CallBills = {
+  val ofDriver: UsageRegistry = {
     val log = LoggerFactory.getLogger("io.pillarbox.Usage")
-    new CallBills(log.info(_))
+    new UsageRegistry(log.info(_))
   }
 
   /** The amounts of a task so far, as a report has them: the counts, then those of `usage`. */
@@ -79,7 +82,7 @@ private[pillarbox] object CallBills {
   )
 
   /** Operators in runs that are kept; a notebook has a run for each of its actions. */
-  private final val MostBills = 10000
+  private final val MostOperators = 10000
 
   /** Counts in the order of `Counts`, and amounts by unit. */
   private final case class Sums(counts: Seq[Double], usage: Map[String, Double]) {
@@ -100,8 +103,8 @@ private[pillarbox] object CallBills {
     }
   }
 
-  /** The bill of one operator in one run. */
-  private final class Bill(name: String, operator: String) {
+  /** The usage of one operator in one run. */
+  private final class OperatorUsage(name: String, operator: String) {
     private var ended = Sums.Nothing
     private val running = mutable.HashMap.empty[String, Sums]
 
@@ -115,11 +118,11 @@ private[pillarbox] object CallBills {
     private def sums: Sums = running.values.foldLeft(ended)(_ + _)
 
     /** Returns the same as it is now. */
-    def copied: Bill = new Bill(name, operator) + this
+    def copied: OperatorUsage = new OperatorUsage(name, operator) + this
 
     /** Returns the sum. */
-    def +(other: Bill): Bill = {
-      val both = new Bill(name, operator)
+    def +(other: OperatorUsage): OperatorUsage = {
+      val both = new OperatorUsage(name, operator)
       both.ended = ended + other.sums
       both
     }

@@ -13,7 +13,7 @@ import org.apache.spark.sql.pillarbox.DriverMessages
  *
  * @param run the action or streaming query that they belong to
  */
-private[async] final class TaskBill(run: String, spec: AsyncIOSpec, metrics: AsyncMetrics) {
+private[async] final class TaskUsage(run: String, spec: AsyncIOSpec, metrics: AsyncMetrics) {
 
   /** The id of one of the metrics of the node in the plan, by which the tab of Spark's UI finds it. */
   @volatile private var node: Long = -1L
@@ -27,7 +27,7 @@ private[async] final class TaskBill(run: String, spec: AsyncIOSpec, metrics: Asy
 
   /** Runs each second: reports at first, and then every five seconds. */
   def tick(): Unit = {
-    if (seconds % TaskBill.PeriodSeconds == 0) report()
+    if (seconds % TaskUsage.PeriodSeconds == 0) report()
     seconds += 1
   }
 
@@ -44,9 +44,9 @@ private[async] final class TaskBill(run: String, spec: AsyncIOSpec, metrics: Asy
   private def tell(isDone: Boolean): Unit = {
     // Of one moment: a unit that is reported meanwhile would shift the others.
     val usage = metrics.usage.amounts
-    DriverMessages.bill(
+    DriverMessages.usage(
       Array(run, spec.operatorId, spec.name, spec.operator, source),
-      CallBills.amounts(metrics, usage),
+      UsageRegistry.amounts(metrics, usage),
       usage.map(_._1).toArray,
       isDone
     )
@@ -55,7 +55,7 @@ private[async] final class TaskBill(run: String, spec: AsyncIOSpec, metrics: Asy
   }
 }
 
-private[async] object TaskBill {
+private[async] object TaskUsage {
 
   private final val PeriodSeconds = 5
 
@@ -65,9 +65,9 @@ private[async] object TaskBill {
       context: TaskContext,
       metrics: AsyncMetrics,
       sql: Map[String, SQLMetric]
-  ): TaskBill = {
-    val bill = new TaskBill(DriverMessages.runOf(context), spec, metrics)
-    bill.isOf(sql)
-    bill
+  ): TaskUsage = {
+    val made = new TaskUsage(DriverMessages.runOf(context), spec, metrics)
+    made.isOf(sql)
+    made
   }
 }
