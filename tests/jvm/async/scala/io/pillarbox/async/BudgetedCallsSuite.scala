@@ -17,13 +17,16 @@ class BudgetedCallsSuite extends AnyFunSuite {
     val clock = new SimulatedClock
     val ledger = new BudgetLedger(terms)
     var isClosed = false
+    var told: BudgetReport = _
     private val waiting = mutable.Queue.empty[() => Unit]
 
     val part = new BudgetPart(
       terms,
       clock,
-      (report, answer) =>
+      (report, answer) => {
+        told = report
         waiting += (() => Option(ledger.report("", "p", report, clock.nanoTime)).foreach(answer(_)))
+      }
     )
 
     /** Answers what the part asks, as long as that lets calls go on. */
@@ -142,8 +145,13 @@ class BudgetedCallsSuite extends AnyFunSuite {
     bank.answer(h)
     h.fail("a")
     bank.isClosed = true
+    h.advanceTo(5)
+    bank.clock.run(30000)
+    assert(bank.told.isWaiting)
     h.advanceTo(60)
     assert(h.emitted == Seq("a=>failed AsyncTimeoutException after 1 in 60"))
+    bank.clock.run(60000)
+    assert(!bank.told.isWaiting, "no call asks for more")
     bank.isClosed = false
     bank.tick(h)
     assert(bank.spent == 1.0 && h.operator.isDrained)
