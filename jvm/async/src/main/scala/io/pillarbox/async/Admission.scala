@@ -52,6 +52,11 @@ private[async] final class Admission[IN, OUT](
     case _ => null
   }
 
+  private val areOfValues = limits.areOfValues
+
+  /** True for calls without limits and a budget, most of all: they have a short way. */
+  private val needsSlotAlone = !isLimited && (budget eq null)
+
   /** The queues whose first call waits for a slot or the budget. */
   private val ready = new util.ArrayDeque[Queue]
   private var isServing = false
@@ -66,13 +71,12 @@ private[async] final class Admission[IN, OUT](
 
   /** The number of calls that wait outside of the capacity: for others of their key, or for its limit. */
   def waitingForKey: Int =
-    (if (keys eq null) 0 else keys.waiting) + (if (limits.areOfValues) standing else 0)
+    (if (keys eq null) 0 else keys.waiting) + (if (areOfValues) standing else 0)
 
   /** True if nothing more may be taken in. */
   def isFull: Boolean = hasSlots && {
-    val mostWaiting = options.roomOfEach
     val isFullOfKeys = (keys ne null) && keys.waiting >= options.roomOfKeys
-    if (limits.areOfValues) isFullOfKeys || inUse >= options.capacity || standing >= mostWaiting
+    if (areOfValues) isFullOfKeys || inUse >= options.capacity || standing >= options.roomOfEach
     else isFullOfKeys || inUse + standing >= options.capacity + options.lookAhead
   }
 
@@ -83,13 +87,19 @@ private[async] final class Admission[IN, OUT](
   private def comes(call: Call): Unit = {
     standing += 1
     val queue = limits.queueOf(call)
-    if (!call.hasStarted) {
-      if (limits.areOfValues) queue.open()
-      if (hasSlots && countsWaiting) pipeline.metrics.admitted()
-    }
     // A call that is tried again has kept its slot.
     val hasSlot = !hasSlots || call.hasStarted
-    val isFirst = if (hasSlot) !queue.isReady || lacksNothing else ready.isEmpty
+    if (!hasSlot && countsWaiting) pipeline.metrics.admitted()
+    if (needsSlotAlone && (hasSlot || (ready.isEmpty && inUse < options.capacity))) {
+      take(call, queue, hasSlot)
+      goOn(call)
+    } else asks(call, queue, hasSlot)
+  }
+
+  /** Takes all that the call needs, or lets it wait. */
+  private def asks(call: Call, queue: Queue, hasSlot: Boolean): Unit = {
+    if (areOfValues && !call.hasStarted) queue.open()
+    val isFirst = if (hasSlot) !queue.isReady else ready.isEmpty
     val isTried = isFirst && !queue.isAtGate
     if (isTried && isAdmitted(call, queue, hasSlot, hasPermit = false)) {
       makeReady(queue)
@@ -99,9 +109,6 @@ private[async] final class Admission[IN, OUT](
       if (hasSlots && hasSlot) yieldSlot(call)
     }
   }
-
-  /** True if a call that has a slot lacks nothing. */
-  private def lacksNothing = !isLimited && (budget eq null)
 
   private def waits(call: Call, queue: Queue, isTried: Boolean): Unit = {
     if (isTried) queue.putFirst(call)
@@ -163,14 +170,14 @@ private[async] final class Admission[IN, OUT](
     standing -= 1
     if (!call.hasStarted) {
       if (keys ne null) keys.take(call)
-      if (limits.areOfValues) call.hold(queue)
+      if (areOfValues) call.hold(queue)
     }
     if (!hasSlot) {
       inUse += 1
       if (!countsWaiting) pipeline.metrics.admitted()
       call.hold(slot)
     }
-    call.permit = queue.takePermit()
+    if (isLimited) call.permit = queue.takePermit()
   }
 
   private def makeReady(queue: Queue): Unit =
@@ -247,7 +254,7 @@ private[async] final class Admission[IN, OUT](
       standing -= 1
       val queue = limits.queueOf(call)
       queue.leaveIfEmpty()
-      if (limits.areOfValues && !call.hasStarted) queue.giveBack(call)
+      if (areOfValues && !call.hasStarted) queue.giveBack(call)
       if (hasSlots) {
         if (countsWaiting) pipeline.metrics.finished()
         tellUnanswered(call)

@@ -55,8 +55,10 @@ private[async] sealed class InFlightElement[IN, OUT](
 
   /** Gives all back, the last first. */
   def giveBackAll(): Unit = {
-    if (permit ne null) permit.unused()
-    permit = null
+    if (permit ne null) {
+      permit.unused()
+      permit = null
+    }
     while (held ne null) {
       val last = held.last
       held = held.rest
