@@ -70,7 +70,7 @@ class AsyncRetrySuite extends AnyFunSuite {
     assert(noted.result() == Seq("a 1 IOException", "a 2 ArithmeticException"))
   }
 
-  test("a waiting retry holds its place and counts toward the capacity") {
+  test("a waiting retry holds its slot and counts toward the capacity") {
     val h = new AsyncHarness(asRow.copy(capacity = 2, retry = retry(3, 10)))
     h.process("a", "b")
     h.fail("a")

@@ -17,9 +17,11 @@ class BudgetedCallsSuite extends AnyFunSuite {
     val clock = new SimulatedClock
     val ledger = new BudgetAllocator(terms)
     var isClosed = false
+    var told: BudgetReport = _
     private val waiting = mutable.Queue.empty[() => Unit]
 
     val part = TestLending.part(terms, clock) { (report, answer) =>
+      told = report
       waiting += (() => Option(ledger.report("", "p", report, clock.nanoTime)).foreach(answer(_)))
     }
 
@@ -139,8 +141,13 @@ class BudgetedCallsSuite extends AnyFunSuite {
     bank.answer(h)
     h.fail("a")
     bank.isClosed = true
+    h.advanceTo(5)
+    bank.clock.run(30000)
+    assert(bank.told.isWaiting)
     h.advanceTo(60)
     assert(h.emitted == Seq("a=>failed AsyncTimeoutException after 1 in 60"))
+    bank.clock.run(60000)
+    assert(!bank.told.isWaiting, "no call asks for more")
     bank.isClosed = false
     bank.tick(h)
     assert(bank.spent == 1.0 && h.operator.isDrained)

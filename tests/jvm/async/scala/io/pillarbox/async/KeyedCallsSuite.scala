@@ -59,7 +59,7 @@ class KeyedCallsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(journal.rows == Map(keyOf("b") -> Seq("b1"), keyOf("c") -> Seq("c1")))
   }
 
-  test("what the journal has is answered without a call, a permit or a place, in order") {
+  test("what the journal has is answered without a call, a permit or a slot, in order") {
     val gate = TestLimit.ofCalls(1)
     val h = journaled(new Journal("a" -> Seq("x", "y"), "c" -> Nil), _.copy(gate = gate))
     h.process("a", "b", "c", "a")
@@ -262,7 +262,7 @@ class KeyedCallsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     assert(h.calls.size == 1)
   }
 
-  test("with look-ahead, places stay in step") {
+  test("with look-ahead, slots stay in step") {
     val h = sharing(_.copy(ordered = false, capacity = 1, lookAhead = 2, totalTimeoutMs = 100))
     h.process("a:1", "b:1", "b:2")
     assert(h.calls.map(_.input) == Seq("a:1", "b:1") && h.metrics.inFlight == 1)

@@ -32,7 +32,7 @@ class KeysSuite extends AnyFunSuite {
     h.answer("a1")
     assert(h.calls.map(_.input) == Seq("a1", "b1", "a2"))
     h.fail("a2")
-    assert(h.calls.map(_.input) == Seq("a1", "b1", "a2", "a3"), "a call that failed gives its turn away, too")
+    assert(h.calls.map(_.input) == Seq("a1", "b1", "a2", "a3"), "a call that failed gives its key back, too")
   }
 
   test("the policy hears of a failure before the next call of the key begins") {
@@ -73,7 +73,7 @@ class KeysSuite extends AnyFunSuite {
     val hot = (1 to 50).map(n => s"a$n")
     assert(
       hot.forall(h.operator.tryProcessElement(_, 0)),
-      "one of them is called, and there is another place"
+      "one of them is called, and there is another slot"
     )
     assert(h.operator.tryProcessElement("b1", 0) && !h.operator.tryProcessElement("b2", 0))
     assert(h.calls.map(_.input) == Seq("a1", "b1") && h.metrics.inFlight == 2)
@@ -87,13 +87,13 @@ class KeysSuite extends AnyFunSuite {
     assert(h.calls.last.input == "a2" && h.operator.tryProcessElement("c1", 0))
   }
 
-  test("calls that have had their turn keep to the capacity") {
+  test("calls at the front of their keys keep to the capacity") {
     val h = new AsyncHarness(keyed(callsPerKey = 1, capacity = 2))
     h.process("a1", "a2", "b1")
     h.operator.onCapacityAvailable(() => h.operator.tryProcessElement("c1", 0): Unit)
     assert(!h.operator.tryProcessElement("c1", 0))
     h.answer("a1")
-    assert(h.calls.map(_.input) == Seq("a1", "b1", "a2"), "a2 has the place of a1, and c1 none")
+    assert(h.calls.map(_.input) == Seq("a1", "b1", "a2"), "a2 has the slot of a1, and c1 none")
     h.answer("b1")
     assert(h.calls.last.input == "c1" && h.metrics.inFlightMax == 2)
   }
@@ -124,7 +124,7 @@ class KeysSuite extends AnyFunSuite {
     assert(h.emitted.map(_.takeWhile(_ != '=')) == Seq("ax:1", "ay:1", "ax:2", "ay:2"))
   }
 
-  test("closing begins no call that waits for its key, or for a place") {
+  test("closing begins no call that waits for its key, or for a slot") {
     val h = sharing(capacity = 2)
     h.process("ax:1", "ay:1", "bx:1")
     h.operator.close()

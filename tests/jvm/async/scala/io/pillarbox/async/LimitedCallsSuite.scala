@@ -111,6 +111,10 @@ class LimitedCallsSuite extends AnyFunSuite {
     assert(h.attempts("a") == 1)
     h.advanceTo(100)
     assert(h.emitted == Seq("a=>failed AsyncTimeoutException after 1 in 100"))
+    var others = 0
+    gate.tryAcquire(() => others += 1)
+    gate.release()
+    assert(others == 1, "whoever stands behind it has the permit at once")
     gate.release()
     h.runMail()
     assert(h.attempts("a") == 1 && gate.inUse == 0)

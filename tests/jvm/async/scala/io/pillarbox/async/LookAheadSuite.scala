@@ -21,7 +21,7 @@ class LookAheadSuite extends AnyFunSuite {
     assert(h.operator.tryProcessElement("e", 0L) && !h.operator.tryProcessElement("f", 0L))
   }
 
-  test("deadlines count from when an element has its place, not from when it was given ahead") {
+  test("deadlines count from when an element has its slot, not from when it was given ahead") {
     val h = harness(_.copy(totalTimeoutMs = 100L, attemptTimeoutMs = 100L))
     h.process("a", "b", "c")
     h.advanceTo(60)
@@ -34,7 +34,7 @@ class LookAheadSuite extends AnyFunSuite {
     assert(h.emitted.last == "c=>failed AsyncTimeoutException after 1 in 100" && h.time.scheduledTimers == 0)
   }
 
-  test("an element that waits for a retry keeps its place, and one that failed for good gives it away") {
+  test("an element that waits for a retry keeps its slot, and one that failed for good gives it away") {
     val h = harness(_.copy(retry = retry(2, 10)))
     h.process("a", "b", "c")
     h.fail("a")

@@ -65,7 +65,7 @@ class ValueLimitsSuite extends AnyFunSuite {
     assert(started(h) == Seq("a1", "b1", "a2", "b2", "a3"))
   }
 
-  test("calls that wait for their value's limit have no place: others are called up to the capacity") {
+  test("calls that wait for their value's limit have no slot: others are called up to the capacity") {
     val h = new AsyncHarness(limited(atOnce(1), capacity = 3))
     assert((1 to 50).forall(n => h.operator.tryProcessElement(s"a$n", 0)))
     assert(h.operator.tryProcessElement("b1", 0) && h.operator.tryProcessElement("c1", 0))
@@ -86,7 +86,7 @@ class ValueLimitsSuite extends AnyFunSuite {
     assert(started(h).last == "a1" && h.operator.tryProcessElement("b", 0))
   }
 
-  test("a permit that comes while there is no place goes back, and others have it") {
+  test("a permit that comes while there is no slot goes back, and others have it") {
     val shared = TestLimit.ofCalls(1)
     val h = new AsyncHarness(limited(new Gates(value => if (value == "a") Seq(shared) else Nil), 1))
     val other: Runnable = () => ()
@@ -96,10 +96,10 @@ class ValueLimitsSuite extends AnyFunSuite {
     assert(started(h) == Seq("b1"))
     shared.release()
     h.runMail()
-    assert(started(h) == Seq("b1") && shared.inUse == 0, "it holds nothing while it waits for its place")
+    assert(started(h) == Seq("b1") && shared.inUse == 0, "it holds nothing while it waits for its slot")
     assert(shared.tryAcquire(other))
     h.answer("b1")
-    assert(started(h) == Seq("b1") && h.operator.tryProcessElement("c1", 0), "it left its place again")
+    assert(started(h) == Seq("b1") && h.operator.tryProcessElement("c1", 0), "it left its slot again")
     shared.release()
     h.answer("c1")
     assert(started(h) == Seq("b1", "c1", "a1") && shared.inUse == 1)
@@ -135,7 +135,7 @@ class ValueLimitsSuite extends AnyFunSuite {
     h.operator.onCapacityAvailable(() => h.operator.tryProcessElement("b1", 0): Unit)
     assert(!h.operator.tryProcessElement("b1", 0))
     h.fail("a1")
-    assert(started(h) == Seq("a1"), "it waits for its retry in its place")
+    assert(started(h) == Seq("a1"), "it waits for its retry in its slot")
     h.advanceTo(10)
     assert(started(h) == Seq("a1", "b1"))
   }
@@ -186,7 +186,7 @@ class ValueLimitsSuite extends AnyFunSuite {
     assert(first.count(_.startsWith("b")) == 2 && first.count(_.startsWith("c")) == 2, first)
   }
 
-  test("with more values at their limits than there are places, none starves") {
+  test("with more values at their limits than there are slots, none starves") {
     val clock = new SimulatedClock
     val kept = mutable.Map.empty[String, LocalLimit]
     val h = new AsyncHarness(
@@ -201,7 +201,7 @@ class ValueLimitsSuite extends AnyFunSuite {
       h.calls.filterNot(_.future.isDone).foreach(call => h.answer(call.input))
     }
     assert(started(h).size == 4 * values.size)
-    // Each second all values may begin four calls, and there are places for 20.
+    // Each second all values may begin four calls, and there are slots for 20.
     for (second <- 1 to 10) {
       clock.run(second * 1100L)
       h.runMail()
@@ -215,7 +215,7 @@ class ValueLimitsSuite extends AnyFunSuite {
     assert(counts.sum == 4 * values.size + 200 + 2 && counts.max - counts.min <= 3, counts)
   }
 
-  test("a permit of a rate that finds no place goes back, and is there when the call has one") {
+  test("a permit of a rate that finds no slot goes back, and is there when the call has one") {
     val clock = new SimulatedClock
     val rate = TestLimit.ofRate(1, Second, 1, clock)
     val own = (value: String) => Seq(if (value == "a") rate else TestLimit.ofCalls(100))
@@ -224,7 +224,7 @@ class ValueLimitsSuite extends AnyFunSuite {
     assert(started(h) == Seq("a1", "b1"))
     clock.run(1100)
     h.runMail()
-    assert(started(h) == Seq("a1", "b1"), "there is no place")
+    assert(started(h) == Seq("a1", "b1"), "there is no slot")
     h.answer("b1")
     assert(started(h) == Seq("a1", "b1", "a2"))
   }

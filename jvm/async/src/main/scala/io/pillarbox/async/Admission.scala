@@ -3,6 +3,8 @@ package io.pillarbox.async
 import java.util
 import java.util.concurrent.RejectedExecutionException
 
+import scala.util.control.NonFatal
+
 /**
  * Lets a call go on once all that it needs is there, and takes that in one step: its key, a slot of those in
  * flight, a charge of the budget and a permit of the limits. A call that lacks one of them waits with none: so
@@ -30,8 +32,30 @@ private[async] final class Admission[IN, OUT](
 
   private val options = pipeline.options
   private val keys = if (keyed ne null) new KeyQueues[IN, OUT](keyed, isKnown, comes(_)) else null
-  private val slots = if (hasSlots) new Slots(pipeline, () => serve()) else null
   private val limits = new LimitQueues[IN, OUT](pipeline, isLimited, isKnownHere(_), queue => granted(queue))
+
+  /** A slot, of as many as the capacity: of a call under way, or that waits for a retry or a ticket. */
+  private val slot: Holding[IN, OUT] = call => {
+    inUse -= 1
+    pipeline.metrics.finished()
+    tellUnanswered(call)
+    serve()
+  }
+  private var inUse = 0
+
+  /** True if calls are counted while they wait for a slot; those that the function has ahead are not. */
+  private val countsWaiting = options.lookAhead == 0
+
+  /** The function if it keeps slots of its own, null once it is about to be closed. */
+  private var lender = pipeline.function match {
+    case keeper: LookAheadFunction[IN, OUT] => keeper
+    case _ => null
+  }
+
+  private val areOfValues = limits.areOfValues
+
+  /** True for calls without limits and a budget, most of all: they have a short way. */
+  private val needsSlotAlone = !isLimited && (budget eq null)
 
   /** The queues whose first call waits for a slot or the budget. */
   private val ready = new util.ArrayDeque[Queue]
@@ -42,19 +66,18 @@ private[async] final class Admission[IN, OUT](
     try pipeline.executor.execute(() => tellingOfRoom(serve()), "an async call asks its budget again")
     catch { case _: RejectedExecutionException => () }
 
-  /** The calls that are at the front of their keys' queues, and not admitted. */
+  /** The calls that are at the front of their keys' queues, and not admitted, where calls take slots. */
   private var standing = 0
 
   /** The number of calls that wait outside of the capacity: for others of their key, or for its limit. */
   def waitingForKey: Int =
-    (if (keys eq null) 0 else keys.waiting) + (if (limits.areOfValues) standing else 0)
+    (if (keys eq null) 0 else keys.waiting) + (if (areOfValues) standing else 0)
 
   /** True if nothing more may be taken in. */
   def isFull: Boolean = hasSlots && {
-    val mostWaiting = options.roomOfTurn
     val isFullOfKeys = (keys ne null) && keys.waiting >= options.roomOfKeys
-    if (limits.areOfValues) isFullOfKeys || slots.inUse >= options.capacity || standing >= mostWaiting
-    else isFullOfKeys || slots.inUse + standing >= options.capacity + options.lookAhead
+    if (areOfValues) isFullOfKeys || inUse >= options.capacity || standing >= options.roomOfEach
+    else isFullOfKeys || inUse + standing >= options.capacity + options.lookAhead
   }
 
   override def enter(call: Call): Unit =
@@ -64,13 +87,19 @@ private[async] final class Admission[IN, OUT](
   private def comes(call: Call): Unit = {
     standing += 1
     val queue = limits.queueOf(call)
-    if (!call.hasStarted) {
-      if (limits.areOfValues) queue.open()
-      if (hasSlots) slots.comes()
-    }
     // A call that is tried again has kept its slot.
     val hasSlot = !hasSlots || call.hasStarted
-    val isFirst = if (hasSlot) !queue.isReady || lacksNothing else ready.isEmpty
+    if (!hasSlot && countsWaiting) pipeline.metrics.admitted()
+    if (needsSlotAlone && (hasSlot || (ready.isEmpty && inUse < options.capacity))) {
+      take(call, queue, hasSlot)
+      goOn(call)
+    } else asks(call, queue, hasSlot)
+  }
+
+  /** Takes all that the call needs, or lets it wait. */
+  private def asks(call: Call, queue: Queue, hasSlot: Boolean): Unit = {
+    if (areOfValues && !call.hasStarted) queue.open()
+    val isFirst = if (hasSlot) !queue.isReady else ready.isEmpty
     val isTried = isFirst && !queue.isAtGate
     if (isTried && isAdmitted(call, queue, hasSlot, hasPermit = false)) {
       makeReady(queue)
@@ -81,9 +110,6 @@ private[async] final class Admission[IN, OUT](
     }
   }
 
-  /** True if a call that has a slot lacks nothing. */
-  private def lacksNothing = !isLimited && (budget eq null)
-
   private def waits(call: Call, queue: Queue, isTried: Boolean): Unit = {
     if (isTried) queue.putFirst(call)
     else {
@@ -92,12 +118,13 @@ private[async] final class Admission[IN, OUT](
       queue.addLast(call)
     }
     makeReady(queue)
-    if (hasSlots && options.lookAhead > 0) next.ahead(call)
+    if (!countsWaiting) next.ahead(call)
   }
 
   /** Leaves the slot of a call that was tried before. No row leaves with it, so a mail tells of the room. */
   private def yieldSlot(call: Call): Unit = {
-    slots.yieldBy(call)
+    call.drop(slot): Unit
+    inUse -= 1
     pipeline.inbox.runSoon()
     serve()
   }
@@ -108,7 +135,7 @@ private[async] final class Admission[IN, OUT](
    * @param hasPermit true if the queue has been granted one, which goes back if anything else is not there
    */
   private def isAdmitted(call: Call, queue: Queue, hasSlot: Boolean, hasPermit: Boolean): Boolean = {
-    val isPaid = (hasSlot || slots.isFree) && isCharged(call, queue)
+    val isPaid = (hasSlot || inUse < options.capacity) && isCharged(call, queue)
     val isAdmitted = isPaid && (hasPermit || queue.acquires(call))
     if (isAdmitted) take(call, queue, hasSlot)
     else {
@@ -143,10 +170,14 @@ private[async] final class Admission[IN, OUT](
     standing -= 1
     if (!call.hasStarted) {
       if (keys ne null) keys.take(call)
-      if (limits.areOfValues) call.hold(queue)
+      if (areOfValues) call.hold(queue)
     }
-    if (!hasSlot) slots.take(call)
-    call.permit = queue.takePermit()
+    if (!hasSlot) {
+      inUse += 1
+      if (!countsWaiting) pipeline.metrics.admitted()
+      call.hold(slot)
+    }
+    if (isLimited) call.permit = queue.takePermit()
   }
 
   private def makeReady(queue: Queue): Unit =
@@ -156,7 +187,7 @@ private[async] final class Admission[IN, OUT](
     }
 
   /** Admits the calls that wait for a slot or the budget, as long as there is any. */
-  private def serve(): Unit = if (!isServing) {
+  private def serve(): Unit = if (!ready.isEmpty && !isServing) {
     isServing = true
     try while (!ready.isEmpty && servesFirst()) ()
     finally isServing = false
@@ -223,11 +254,20 @@ private[async] final class Admission[IN, OUT](
       standing -= 1
       val queue = limits.queueOf(call)
       queue.leaveIfEmpty()
-      if (limits.areOfValues && !call.hasStarted) queue.giveBack(call)
-      if (hasSlots) slots.withdraw(call)
+      if (areOfValues && !call.hasStarted) queue.giveBack(call)
+      if (hasSlots) {
+        if (countsWaiting) pipeline.metrics.finished()
+        tellUnanswered(call)
+      }
       serve()
       if (ready.isEmpty && (budget ne null)) budget.forget(waiter)
     }
+
+  /** Tells a function with slots of its own about the end of a call that it has not answered. */
+  private def tellUnanswered(call: Call): Unit =
+    if ((lender ne null) && ((call.current eq null) || !call.current.isAnswer))
+      try lender.gaveUp(call.elementId)
+      catch { case NonFatal(error) => CallPipeline.log.warn("Could not give up {}", call.elementId, error) }
 
   override def ended(call: Call, attempt: CallAttempt[IN, OUT]): Boolean = {
     if (hasSlots && (budget ne null)) budget.ended(call, attempt)
@@ -240,7 +280,7 @@ private[async] final class Admission[IN, OUT](
   override def close(): Unit = {
     ready.clear()
     if (keys ne null) keys.close()
-    if (slots ne null) slots.close()
+    lender = null
     if (budget ne null) budget.forget(waiter)
     limits.close()
   }

@@ -146,13 +146,13 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
 
   /** The number of elements that may wait until a call of their key may begin, or until its limit allows it. */
   def roomForKeys: Int =
-    (if (keyed.exists(_.callsPerKey > 0)) roomOfKeys else 0) + (if (valueGates.isDefined) roomOfTurn else 0)
+    (if (keyed.exists(_.callsPerKey > 0)) roomOfKeys else 0) + (if (valueGates.isDefined) roomOfEach else 0)
 
   /** The number of those that may wait until a call of their key may begin. */
-  private[async] def roomOfKeys: Int = keyed.flatMap(_.mostWaiting).getOrElse(roomOfTurn)
+  private[async] def roomOfKeys: Int = keyed.flatMap(_.mostWaiting).getOrElse(roomOfEach)
 
   /** The number of those that may wait for one of the two. */
-  private[async] def roomOfTurn: Int = math.max(capacity, AsyncOptions.LeastRoomForKeys)
+  private[async] def roomOfEach: Int = math.max(capacity, AsyncOptions.LeastRoomForKeys)
 }
 
 /**

@@ -14,14 +14,10 @@ private[async] final class BudgetCharges[IN, OUT](pipeline: CallPipeline[IN, OUT
     (0 until part.terms.units).map(at => pipeline.options.units.names.indexOf(part.terms.unit(at)))
 
   /** What an attempt is charged with, until it has ended; over all polls if it was given a ticket. */
-  private val charge: Holding[IN, OUT] = new Holding[IN, OUT] {
-    override def giveBack(call: Call): Unit = settleCharge(call, call.current, isKnown = false)
-  }
+  private val charge: Holding[IN, OUT] = call => settleCharge(call, call.current, isKnown = false)
 
   /** Held for a ticket of an earlier run, which is charged with nothing but what its answer reports. */
-  private val report: Holding[IN, OUT] = new Holding[IN, OUT] {
-    override def giveBack(call: Call): Unit = settleReport(call, call.current)
-  }
+  private val report: Holding[IN, OUT] = call => settleReport(call, call.current)
 
   /**
    * Charges the call, if that was not done. One that the budget does not suffice for is answered with that.

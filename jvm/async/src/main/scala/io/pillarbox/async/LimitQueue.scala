@@ -54,7 +54,7 @@ private[async] final class LimitQueue[IN, OUT](
   /** Makes a call the first, of a queue that had none. */
   def putFirst(call: Call): Unit = head = call
 
-  /** The call whose turn it is; null if none waits. */
+  /** The next call; null if none waits. */
   def first: Call = {
     while (((head eq null) || !head.isWanted) && !(again.isEmpty && fresh.isEmpty)) {
       head = if (again.isEmpty) fresh.pollFirst() else again.pollFirst()
