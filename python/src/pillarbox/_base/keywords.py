@@ -83,7 +83,7 @@ def options_shown(keywords: type, options: object, but: Collection[str] = ()) ->
 
 def option_text(value: Any) -> str:
     """Return the text of an option: of an object, its fields that are no defaults."""
-    if is_dataclass(value):
+    if is_dataclass(value) and not isinstance(value, type):
         given = [
             f"{field.name}={option_text(getattr(value, field.name))}"
             for at, field in enumerate(fields(value))

@@ -47,6 +47,34 @@ class KeyedCallsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       change(options().copy(callKey = Some(keyOf), shareCalls = true, onFailure = FailureAsRow))
     )
 
+  test("a call that comes to the front of its key while a limit looks for its next one is not lost") {
+    // All are of one value of the limit; the key of a call is its account, and the journal's is what is asked.
+    val shared = TestLimit.ofCalls(1)
+    val h = journaled(
+      new Journal,
+      _.copy(
+        capacity = 100,
+        callKey = Some(keyOf),
+        keyed = Some(Keyed(_.drop(2).take(1), callsPerKey = 1)),
+        valueGates = Some(new ValueGates[String] {
+          override def valueOf(input: String): AnyRef = "tenant"
+          override def open(value: AnyRef): ValueGate = new ValueGate {
+            override val gate: Limiter = Limiter.ofUnits(Seq(shared -> Limiter.Calls), _ => true)
+            override def close(): Unit = ()
+          }
+        })
+      )
+    )
+    h.process("q:1", "r:2", "u:4", "q:3", "s:3")
+    Seq("q:1", "r:2", "u:4", "s:3").foreach { input =>
+      h.runMail()
+      h.future(input).completeOne(s"$input!")
+    }
+    h.runMail()
+    assert(h.emitted.size == 5 && h.calls.map(_.input).toSet == Set("q:1", "r:2", "u:4", "s:3"))
+    assert(shared.inUse == 0)
+  }
+
   test("answers that come with a failure that ends the task, and until its end, are kept") {
     val journal = new Journal
     val h = journaled(journal, _.copy(onFailure = (_, cause) => throw cause))

@@ -274,8 +274,9 @@ private[async] final class Admission[IN, OUT](
     true
   }
 
-  /** Calls that wait for the budget come to the lists that others are in. */
-  override def inputPauses(): Boolean = (budget eq null) || standing == 0
+  /** Calls that wait for the budget come to the lists that others are in; those that lack a slot don't. */
+  override def inputPauses(): Boolean =
+    (budget eq null) || standing == 0 || (hasSlots && inUse >= options.capacity)
 
   override def close(): Unit = {
     ready.clear()

@@ -36,7 +36,10 @@ private[async] final class LimitQueue[IN, OUT](
   var isReady = false
 
   /** True if a waiter is at the gate, or has a permit that is on its way to the mailbox. */
-  def isAtGate: Boolean = waiter.get != Idle
+  def isAtGate: Boolean = isLooking || waiter.get != Idle
+
+  /** True while it looks whether a call is known, which may bring others: they queue up meanwhile. */
+  private var isLooking = false
 
   /** Counts a call that may come to wait here, until it is given back. */
   def open(): Unit = calls += 1
@@ -57,11 +60,17 @@ private[async] final class LimitQueue[IN, OUT](
   /** The next call; null if none waits. */
   def first: Call = {
     while (((head eq null) || !head.isWanted) && !(again.isEmpty && fresh.isEmpty)) {
-      head = if (again.isEmpty) fresh.pollFirst() else again.pollFirst()
-      if (head.isWanted && limits.isKnown(head)) head = null
+      val next = if (again.isEmpty) fresh.pollFirst() else again.pollFirst()
+      head = if (isKnown(next)) null else next
     }
     if ((head ne null) && !head.isWanted) head = null
     head
+  }
+
+  private def isKnown(call: Call): Boolean = {
+    isLooking = true
+    try call.isWanted && limits.isKnown(call)
+    finally isLooking = false
   }
 
   /** Takes the first out, which goes on. */

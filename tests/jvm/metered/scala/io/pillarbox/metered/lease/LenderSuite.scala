@@ -51,6 +51,25 @@ class LenderSuite extends AnyFunSuite {
     assert(!lender.isInUse("q") && lender.size == 0)
   }
 
+  test(
+    "what is lent lasts until the process may send its next message, also where few of many use the limit"
+  ) {
+    val lender = newLender
+    (1 to 200).foreach(n => lend(lender, s"p$n", waiting("all", hourly)))
+    val perSecond = LimitTerms(0, most = 1000, intervalNanos = TimeUnit.SECONDS.toNanos(1))
+    val answer = lender.report("p1", Seq(waiting("own", perSecond)))
+    val grant = answer.grants.head.get.asInstanceOf[LimitGrant]
+    assert(answer.gapNanos == TimeUnit.MILLISECONDS.toNanos(100))
+    assert(grant.reportNanos >= answer.gapNanos && grant.amount.lifeNanos >= 2 * answer.gapNanos)
+  }
+
+  test("processes that have gone do not slow down others, also where there are budgets alone") {
+    val lender = newLender
+    (1 to 4000).foreach(n => lender.gapOf(s"p$n"))
+    minutes += 1
+    assert(lender.gapOf("another") < TimeUnit.MILLISECONDS.toNanos(1))
+  }
+
   test("a pause is kept until it is over") {
     val lender = newLender
     lend(lender, "a", waiting("q", adaptive, pauseNanos = TimeUnit.HOURS.toNanos(1)))

@@ -20,7 +20,7 @@ class LimiterSuite extends AnyFunSuite {
     "of calls" -> { (clock: LimitClock) => TestLimit.ofCalls(2, clock) },
     "that adapts" -> { (clock: LimitClock) => TestLimit.adaptive(2, clock) },
     "with a breaker" -> { (clock: LimitClock) =>
-      new LocalLimit(LimitTerms(2), Overload.Default, clock, new Breaker(3, 1000L, Overload.Default))
+      new LocalLimit(LimitTerms(2), Overload.Default, clock, new Breaker(3, 1000L))
     },
     "with a rate" -> { (clock: LimitClock) =>
       val terms = LimitTerms(2, most = 1e9, intervalNanos = 1000L)
@@ -33,6 +33,23 @@ class LimiterSuite extends AnyFunSuite {
       lent
     }
   )
+
+  test("an error is judged outside of the lock, as the user's code may wait for another thread") {
+    val other = TestLimit.ofCalls(1)
+    var isAnswered = false
+    val judging: Overload = _ => {
+      val caller = new Thread(() => isAnswered = other.tryAcquire(() => ()))
+      caller.start()
+      caller.join(10000L)
+      0L
+    }
+    val clock = new SimulatedClock
+    val limit = new LocalLimit(LimitTerms(2), judging, clock, new Breaker(3, 1000L))
+    assert(limit.tryAcquire(() => ()))
+    limit.observe(clock.nanoTime, new RuntimeException("503"))
+    limit.release()
+    assert(isAnswered)
+  }
 
   for ((kind, make) <- kinds) {
     test(s"a limit $kind gives out its permits, then serves in order, without overtaking") {

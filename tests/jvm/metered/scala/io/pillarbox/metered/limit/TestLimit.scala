@@ -24,6 +24,6 @@ object TestLimit {
       LimitTerms(0),
       Overload.Default,
       clock,
-      new Breaker(failures, pauseNanos, Overload.Default)
+      new Breaker(failures, pauseNanos)
     )
 }

@@ -1,6 +1,9 @@
 package io.pillarbox.metered.lease
 
 import java.util
+import java.util.concurrent.TimeUnit
+
+import scala.util.control.NonFatal
 
 import io.pillarbox.metered.limit.LimitClock
 
@@ -27,7 +30,8 @@ private[metered] trait Borrowed {
 
 /**
  * A process's way to what the driver lends: the one loop that reports on all of its parts. What is due
- * at one time goes into one message, and the driver says how often there may be one. Thread-safe; it has no
+ * at one time goes into one message, and the driver says how often there may be one; a part that reports
+ * alone does so when it is due. Thread-safe; it has no
  * thread of its own.
  *
  * @param send sends a message to the driver, and answers on any thread, or never. Must not block
@@ -55,8 +59,11 @@ private[pillarbox] final class Borrower(clock: LimitClock, send: (Seq[Sent], Gra
       }
       part.isDue = true
       part.dueNanos = at
-      queue.add(new Due(at, part)): Unit
-      arm()
+      if (part.isAlone) clock.schedule(math.max(0L, inNanos), () => sendAlone(part, at))
+      else {
+        queue.add(new Due(at, part)): Unit
+        arm()
+      }
     }
   }
 
@@ -71,19 +78,38 @@ private[pillarbox] final class Borrower(clock: LimitClock, send: (Seq[Sent], Gra
   }
 
   private def flush(at: Long): Unit = {
-    val reports = takeDue(at).flatMap(part => Option(part.report()).map(part -> _))
-    val (alone, together) = reports.partition(_._1.isAlone)
-    val messages = (together +: alone.map(Seq(_))).filter(_.nonEmpty)
-    if (messages.nonEmpty) {
-      val now = clock.nanoTime
-      synchronized {
-        hasSent = true
-        nextNanos = now + messages.size * gap
+    try {
+      val reports = takeDue(at).flatMap(reportOf(_))
+      if (reports.nonEmpty) {
+        val now = clock.nanoTime
+        synchronized {
+          hasSent = true
+          nextNanos = now + gap
+        }
+        sendAll(reports, now)
       }
-      messages.foreach(sendAll(_, now))
-    }
-    synchronized(arm())
+    } finally synchronized(arm())
   }
+
+  /** Sends the report of one part, as soon as it is due. */
+  private def sendAlone(part: Borrowed, at: Long): Unit = {
+    val isTaken = synchronized {
+      val isTaken = part.isDue && part.dueNanos == at
+      if (isTaken) part.isDue = false
+      isTaken
+    }
+    if (isTaken) reportOf(part).foreach(one => sendAll(Seq(one), clock.nanoTime))
+  }
+
+  /** A part that fails to report is asked again, and keeps no other from it. */
+  private def reportOf(part: Borrowed): Option[(Borrowed, Report)] =
+    try Option(part.report()).map(part -> _)
+    catch {
+      case NonFatal(error) =>
+        log.warn(s"Could not report on ${part.name}", error)
+        due(part, AgainNanos)
+        None
+    }
 
   private def takeDue(at: Long): Seq[Borrowed] = synchronized {
     if (armedFor == at) isArmed = false
@@ -118,6 +144,10 @@ private object Borrower {
 
   /** More than that wait for the next message. */
   private final val MostReports = 1000
+
+  /** The time after which a part is asked again whose report has failed. */
+  private val AgainNanos = TimeUnit.MILLISECONDS.toNanos(250)
+  private val log = org.slf4j.LoggerFactory.getLogger(classOf[Borrower])
 
   private final class Due(val at: Long, val part: Borrowed)
 }

@@ -36,7 +36,11 @@ private[pillarbox] final class Lender(nanoTime: () => Long) {
   private def of(sent: Sent) = sent.report.asInstanceOf[LimitReport]
 
   /** Returns the time until the next message of a process, which has sent one. */
-  def gapOf(process: String): Long = synchronized(gapOf(process, hasValues = false, nanoTime()))
+  def gapOf(process: String): Long = synchronized {
+    val now = nanoTime()
+    sweepSometimes(now)
+    gapOf(process, hasValues = false, now)
+  }
 
   private def gapOf(process: String, hasValues: Boolean, now: Long) = {
     processes(process) = now
@@ -48,7 +52,8 @@ private[pillarbox] final class Lender(nanoTime: () => Long) {
     val lent = limits.getOrElseUpdate(key, new Lent(new LimitAllocator(report.terms)))
     lent.usedNanos = now
     val before = lent.limit.processes
-    val least = if (report.value.isEmpty) 0L else math.max(2 * gap, valuesInUse * PerValue)
+    // What is lent must last until the next message of the process.
+    val least = math.max(2 * gap, if (report.value.isEmpty) 0L else valuesInUse * PerValue)
     val grant = lent.limit.report(s"$process/${sent.part}", report, now, least)
     if (report.value.isDefined) valuesInUse += lent.limit.processes - before
     Option(grant)

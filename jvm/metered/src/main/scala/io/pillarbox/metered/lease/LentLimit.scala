@@ -22,7 +22,7 @@ private[pillarbox] final class LentLimit(
     clock: LimitClock,
     borrower: Borrower,
     breaker: Breaker = null
-) extends Limit(clock, breaker)
+) extends Limit(clock, breaker, overload)
     with Borrowed {
   import LentLimit._
 
@@ -150,9 +150,8 @@ private[pillarbox] final class LentLimit(
 
   override private[metered] def learns: Boolean = super.learns || terms.adaptive
 
-  override private[metered] def learn(startNanos: Long, error: Throwable): Unit = {
-    super.learn(startNanos, error)
-    val pauseMs = if (error eq null) Overload.No else overload.pauseMs(error)
+  override private[metered] def learn(startNanos: Long, error: Throwable, pauseMs: Long): Unit = {
+    super.learn(startNanos, error, pauseMs)
     if (!terms.adaptive) ()
     else if (error eq null) answered += 1
     else if (pauseMs >= 0) {

@@ -9,7 +9,7 @@ package io.pillarbox.metered.limit
  * @param failures the attempts in a row, answers counting anew and other failures not at all
  * @param pauseNanos the time for which none begins
  */
-private[pillarbox] final class Breaker(failures: Int, val pauseNanos: Long, overload: Overload) {
+private[pillarbox] final class Breaker(failures: Int, val pauseNanos: Long) {
   private var inRow = 0
 
   /** The start of the last one in the row: a call of many rows fails once. */
@@ -38,13 +38,17 @@ private[pillarbox] final class Breaker(failures: Int, val pauseNanos: Long, over
   /** Lets another one try in the place of one that did not begin. */
   def giveBack(charge: Charge): Unit = if (charge.isTrial) isTrying = false
 
-  /** Takes note of the end of an attempt; true if calls are to pause. */
-  def observe(startNanos: Long, error: Throwable, now: Long): Boolean =
+  /**
+   * Takes note of the end of an attempt.
+   *
+   * @param isOverload true if the service said that it is overloaded
+   * @return true if calls are to pause
+   */
+  def observe(startNanos: Long, error: Throwable, isOverload: Boolean, now: Long): Boolean =
     // Those that began before it stopped the calls say nothing new.
     if (isOpen && startNanos - stoppedNanos <= 0) false
     else {
       isTrying = false
-      val isOverload = (error ne null) && overload.pauseMs(error) >= 0
       if (error eq null) closes(now)
       isOverload && (inRow == 0 || startNanos != lastStart) && countsToStop(startNanos, now)
     }

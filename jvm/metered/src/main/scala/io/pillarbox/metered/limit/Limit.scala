@@ -10,8 +10,10 @@ import java.util
  * All methods here but those of [[Limiter]] are called under the lock of limits.
  *
  * @param breaker stops calls to a service that is down; null for none
+ * @param overload says which errors tell of overload
  */
-private[pillarbox] abstract class Limit(clock: LimitClock, breaker: Breaker) extends Limiter {
+private[pillarbox] abstract class Limit(clock: LimitClock, breaker: Breaker, overload: Overload)
+    extends Limiter {
   import Limit._
 
   override private[metered] final val parts: Array[LimitPart] = Array(
@@ -45,6 +47,10 @@ private[pillarbox] abstract class Limit(clock: LimitClock, breaker: Breaker) ext
 
   /** True if it learns from how attempts end. */
   private[metered] def learns: Boolean = breaker ne null
+
+  /** The pause in ms that an error asks for, see [[Overload]]. It asks the user's code, so not under the lock. */
+  private[metered] final def pauseMsOf(error: Throwable): Long =
+    if (learns && (error ne null)) overload.pauseMs(error) else Overload.No
 
   private[metered] final def hasWaiters: Boolean = !queue.isEmpty
 
@@ -142,8 +148,8 @@ private[pillarbox] abstract class Limit(clock: LimitClock, breaker: Breaker) ext
     inFlight -= 1
   }
 
-  private[metered] def learn(startNanos: Long, error: Throwable): Unit =
-    if ((breaker ne null) && breaker.observe(startNanos, error, clock.nanoTime))
+  private[metered] def learn(startNanos: Long, error: Throwable, pauseMs: Long): Unit =
+    if ((breaker ne null) && breaker.observe(startNanos, error, pauseMs >= 0, clock.nanoTime))
       lengthenPause(breaker.pauseNanos)
 
   private[metered] def receive(said: Feedback): Unit = amounts.receive(said, clock.nanoTime)

@@ -37,8 +37,10 @@ private[pillarbox] abstract class Limiter extends Permit {
   }
 
   override def observe(startNanos: Long, error: Throwable): Unit =
-    if (parts.exists(_.limit.learns))
-      Limiter.change(parts)(parts.foreach(_.limit.learn(startNanos, error)))
+    if (parts.exists(_.limit.learns)) {
+      val pausesMs = parts.map(_.limit.pauseMsOf(error))
+      Limiter.change(parts)(parts.indices.foreach(i => parts(i).limit.learn(startNanos, error, pausesMs(i))))
+    }
 
   override def told(unit: Int, said: Feedback): Unit = Limiter.locked {
     own(part => part.unit == unit && part.limit.hasRate).foreach(_.limit.receive(said))

@@ -18,7 +18,7 @@ private[pillarbox] final class LocalLimit(
     clock: LimitClock,
     breaker: Breaker,
     burst: Double
-) extends Limit(clock, breaker) {
+) extends Limit(clock, breaker, overload) {
 
   /** Uses a burst of what ten milliseconds allow. */
   def this(terms: LimitTerms, overload: Overload, clock: LimitClock, breaker: Breaker = null) =
@@ -37,10 +37,9 @@ private[pillarbox] final class LocalLimit(
 
   override private[metered] def learns: Boolean = super.learns || (adaptive ne null)
 
-  override private[metered] def learn(startNanos: Long, error: Throwable): Unit = {
-    super.learn(startNanos, error)
+  override private[metered] def learn(startNanos: Long, error: Throwable, pauseMs: Long): Unit = {
+    super.learn(startNanos, error, pauseMs)
     if (adaptive ne null) {
-      val pauseMs = if (error eq null) Overload.No else overload.pauseMs(error)
       if (error eq null) adaptive.answered(inFlight)
       else if (pauseMs >= 0) {
         adaptive.overloaded(startNanos, clock.nanoTime)

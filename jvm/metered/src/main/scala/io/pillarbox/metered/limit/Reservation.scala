@@ -66,11 +66,13 @@ private[metered] final class Reservation(limiter: Limiter, val waiter: Runnable)
 
   override def release(): Unit = {
     val amounts = reported
+    val used =
+      if (amounts eq null) null
+      else parts.map(part => if (part.unit == Limiter.Calls) Double.NaN else amounts(part.unit))
     Limiter.change(parts) {
       var i = 0
       while (i < parts.length) {
-        val isKnown = (amounts ne null) && parts(i).unit != Limiter.Calls
-        parts(i).limit.settle(charges(i), if (isKnown) amounts(parts(i).unit) else Double.NaN)
+        parts(i).limit.settle(charges(i), if (used eq null) Double.NaN else used(i))
         i += 1
       }
     }

@@ -146,15 +146,15 @@ private[async] final class KeyedAttempts(
       },
       "the end of a task's calls"
     )
-    while (!answer.isDone) {
+    // Of a thread that has ended, `broken` has the reason.
+    while (!answer.isDone && thread.isAlive) {
       TaskKills.check(context)
       try answer.get(SettleMs, TimeUnit.MILLISECONDS): Unit
-      catch {
-        case _: TimeoutException => ()
-        case failed: ExecutionException => throw failed.getCause
-      }
+      catch { case _: TimeoutException | _: ExecutionException => () }
     }
-    if (answer.isCompletedExceptionally) answer.join(): Unit
+    if (answer.isDone)
+      try answer.get(): Unit
+      catch { case failed: ExecutionException => throw failed.getCause }
   }
 
   override def close(): Unit = if (!isClosed) {

@@ -17,7 +17,7 @@ private[async] final class SharedLimit(spec: LimitSpec, lend: (LimitTerms, Break
     val (most, nanos) = spec.rate.fold((0.0, 1L))(_.amountIn(spec.isOfUse))
     val terms = LimitTerms(spec.concurrency.getOrElse(0), spec.adaptive, most, nanos)
     val breaker = spec.breaker.map { one =>
-      new Breaker(one.failures, TimeUnit.MILLISECONDS.toNanos(one.pauseMs), ServiceOverload)
+      new Breaker(one.failures, TimeUnit.MILLISECONDS.toNanos(one.pauseMs))
     }
     if (spec.isLent) lend(terms, breaker.orNull)
     else new LocalLimit(terms, ServiceOverload, LimitClock.System, breaker.orNull)
