@@ -5,20 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.conversion import LocalDataToArrowConversion
 from pyspark.sql.types import StructType
 
-from pillarbox._base.spark_versions import installed
 from spark_support import run_stream
 
 # What Spark Connect makes tables of rows with: a job of Spark takes thirty times as long.
-CONVERSION = "pyspark.sql.connect.conversion" if installed() == "4.0" else "pyspark.sql.conversion"
-convert = import_module(CONVERSION).LocalDataToArrowConversion.convert
+convert = LocalDataToArrowConversion.convert
 
 
 class Stream:
