@@ -118,7 +118,7 @@ class FolderBudgetSuite extends AnyFunSuite with ScalaCheckPropertyChecks with F
 
   random(
     "drivers that spend it at the same time, and are killed, never spend more, in any order of their steps",
-    20,
+    8,
     60
   ) { runs =>
     val step = Gen.zip(Gen.choose(0, 2), Gen.frequency(4 -> 0, 4 -> 1, 4 -> 2, 1 -> 3, 1 -> 4))
