@@ -272,7 +272,7 @@ lazy val kafka = (project in file("jvm/kafka"))
     jars := listJars((ThisBuild / baseDirectory).value, update.value, KafkaBroker, KafkaConnector)
   )
 
-/** Delta Lake, for the main line of Spark, which brings its other libraries: of `make test-neighbours`. */
+/** Delta Lake, for the main line of Spark, which brings its other libraries: of `make test-integration`. */
 val Delta = config("delta").hide
 lazy val delta = (project in file("jvm/delta"))
   .disablePlugins(MimaPlugin)
