@@ -70,7 +70,7 @@ LONG = (
     "test_journal_spark",
     "test_limit_keys_spark",
     "test_keyed_limits_spark",
-    "test_bill_spark",
+    "test_usage_spark",
     "test_order_spark",
     "test_random_programs_spark",
     "test_carry_over_kills",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from .._base.failures import Failure
@@ -13,7 +14,7 @@ _MOST_FAILURES = 1024
 _MOST_NOTES = 100
 
 
-class OutcomeFrames:
+class OutcomeFrames(ABC):
     """Implements ``Outcomes`` but for answers, which subclasses send in ``_flush_answers``.
 
     Lives on the loop's thread. Once ``has_ended``, nothing is sent: it would go to the next task.
@@ -49,9 +50,9 @@ class OutcomeFrames:
         self._failures.append((element_id, attempt, failure))
         self._plan_flush()
 
+    @abstractmethod
     def exited(self, problem: BaseException) -> None:
         """End the task."""
-        raise NotImplementedError
 
     def _later(self, step: Callable[[], None]) -> None:
         """Run ``step`` in another turn of the loop, and end the task if it raises."""
@@ -83,9 +84,9 @@ class OutcomeFrames:
             if self._failures:
                 self._plan_flush()
 
+    @abstractmethod
     def _flush_answers(self) -> None:
         """Send the answers that have come."""
-        raise NotImplementedError
 
     def end(self) -> None:
         """Drop what is not sent, and send nothing more."""

@@ -12,7 +12,7 @@ import io.pillarbox.mailbox.MailboxExecutor
  * polled for. Mailbox thread only.
  *
  * @param isLimited false if calls need no permits here
- * @param isKnown answers a call of a value without one, since the answer has come while it waited
+ * @param known answers a call of a value without one, since the answer has come while it waited
  * @param granted takes a queue for whose first call a permit has come, in a mail
  */
 private[async] final class LimitQueues[IN, OUT](

@@ -198,7 +198,7 @@ class AttemptsSuite extends AnyFunSuite {
       val keeping = new HadoopPath(s"held:${operator.toUri.getPath}")
       noted.checkAndWrite(keeping, local, 0)(_ => true)
       new OperatorRegistry(keeping, local, "run").run
-      val folder = java.nio.file.Paths.get(OperatorMetadata.notesIn(operator).toUri.getPath)
+      val folder = java.nio.file.Paths.get(OperatorMetadata.folderIn(operator).toUri.getPath)
       // The new file was written, the old one deleted, and the new one not yet renamed.
       def unfinished() = folder.resolve(s".operator.json.${java.util.UUID.randomUUID}.TID0.tmp")
       java.nio.file.Files.write(unfinished(), "{".getBytes(UTF_8))
@@ -234,7 +234,7 @@ class AttemptsSuite extends AnyFunSuite {
 
   test("a query that was killed while it wrote its first metadata starts anew") {
     withLedgers { (operator, conf) =>
-      val folder = java.nio.file.Paths.get(OperatorMetadata.notesIn(operator).toUri.getPath)
+      val folder = java.nio.file.Paths.get(OperatorMetadata.folderIn(operator).toUri.getPath)
       java.nio.file.Files.createDirectories(folder)
       val unfinished = folder.resolve(s".operator.json.${java.util.UUID.randomUUID}.tmp")
       java.nio.file.Files.write(unfinished, "{".getBytes(UTF_8))
@@ -246,7 +246,7 @@ class AttemptsSuite extends AnyFunSuite {
 
   test("metadata of another version or of an unknown form is refused, and its unknown fields are not read") {
     withLedgers { (operator, conf) =>
-      val metadata = new StateFolder(OperatorMetadata.notesIn(operator), conf)
+      val metadata = new StateFolder(OperatorMetadata.folderIn(operator), conf)
       def written(text: String): Unit =
         metadata.writeNamed("operator.json")(_.write(text.getBytes(UTF_8))): Unit
       def refused(): String =

@@ -28,7 +28,7 @@ class OperatorMailboxSuite extends AnyFunSuite with LocalSpark with Eventually {
     intercept[TaskKilledException](operatorMailbox.enter())
   }
 
-  test("a operatorMailbox that is finished closes what is open at once, and only then") {
+  test("a mailbox that is finished closes what is open at once, and only then") {
     inTask { context =>
       val operatorMailbox = OperatorMailboxes.newMailbox(context)
       operatorMailbox.enter()
@@ -41,7 +41,7 @@ class OperatorMailboxSuite extends AnyFunSuite with LocalSpark with Eventually {
   }
 
   test(
-    "a thread that sleeps in a operatorMailbox is woken by the end of the task, which closes only after it has left"
+    "a thread that sleeps in a mailbox is woken by the end of the task, which closes only after it has left"
   ) {
     val ended = new CompletableFuture[Throwable]
     inTask { context =>
@@ -105,7 +105,7 @@ class OperatorMailboxSuite extends AnyFunSuite with LocalSpark with Eventually {
     eventually(assert(log.get == Seq("close late")))
   }
 
-  test("whoever takes a operatorMailbox over is made its owner first") {
+  test("whoever takes a mailbox over is made its owner first") {
     val owners = inTask { context =>
       val operatorMailbox = OperatorMailboxes.newMailbox(context)
       val owners = new java.util.concurrent.ConcurrentLinkedQueue[Thread]
@@ -130,7 +130,7 @@ class OperatorMailboxSuite extends AnyFunSuite with LocalSpark with Eventually {
   }
 
   test(
-    "a thread that sleeps in one operatorMailbox runs the mail of the others that it pulled last, and no other's"
+    "a thread that sleeps in one mailbox runs the mail of the others that it pulled last, and no other's"
   ) {
     inTask { context =>
       val mailboxes = Seq.fill(3)(OperatorMailboxes.newMailbox(context))
@@ -165,7 +165,7 @@ class OperatorMailboxSuite extends AnyFunSuite with LocalSpark with Eventually {
     }
   }
 
-  test("mail of a operatorMailbox is never run while another thread is inside") {
+  test("mail of a mailbox is never run while another thread is inside") {
     val rounds = 2000
     inTask { context =>
       val shared, own = OperatorMailboxes.newMailbox(context)

@@ -31,8 +31,7 @@ private[metered] trait Borrowed {
 /**
  * A process's way to what the driver lends: the one loop that reports on all of its parts. What is due
  * at one time goes into one message, and the driver says how often there may be one; a part that reports
- * alone does so when it is due. Thread-safe; it has no
- * thread of its own.
+ * alone does so when it is due. Thread-safe; it has no thread of its own.
  *
  * @param send sends a message to the driver, and answers on any thread, or never. Must not block
  */

@@ -50,7 +50,7 @@ private[pillarbox] abstract class Limit(clock: LimitClock, breaker: Breaker, ove
 
   /** The pause in ms that an error asks for, see [[Overload]]. It asks the user's code, so not under the lock. */
   private[metered] final def pauseMsOf(error: Throwable): Long =
-    if (learns && (error ne null)) overload.pauseMs(error) else Overload.No
+    if (learns) overload.pauseMs(error) else Overload.No
 
   private[metered] final def hasWaiters: Boolean = !queue.isEmpty
 

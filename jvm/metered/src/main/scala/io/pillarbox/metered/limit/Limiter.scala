@@ -38,8 +38,14 @@ private[pillarbox] abstract class Limiter extends Permit {
 
   override def observe(startNanos: Long, error: Throwable): Unit =
     if (parts.exists(_.limit.learns)) {
-      val pausesMs = parts.map(_.limit.pauseMsOf(error))
-      Limiter.change(parts)(parts.indices.foreach(i => parts(i).limit.learn(startNanos, error, pausesMs(i))))
+      val pausesMs = if (error eq null) null else parts.map(_.limit.pauseMsOf(error))
+      Limiter.change(parts) {
+        var i = 0
+        while (i < parts.length) {
+          parts(i).limit.learn(startNanos, error, if (error eq null) Overload.No else pausesMs(i))
+          i += 1
+        }
+      }
     }
 
   override def told(unit: Int, said: Feedback): Unit = Limiter.locked {

@@ -70,7 +70,7 @@ private[pillarbox] final class AsyncIOIterator(
     !readyInputs.isEmpty
   }
 
-  /** Waits until there is a row; false if none follows. Inside the operatorMailbox, which stays open. */
+  /** Waits until there is a row; false if none follows. Inside the mailbox, which stays open. */
   private[async] def awaitRow(): Boolean = {
     if (!started) start()
     while (readyInputs.isEmpty && !isFinished) driver.step()
@@ -83,7 +83,7 @@ private[pillarbox] final class AsyncIOIterator(
     toUnsafe(joined(readyInputs.poll(), readyResults.poll()))
   }
 
-  /** Does what needs no wait, until there is a row, and returns where that has led. Inside the operatorMailbox. */
+  /** Does what needs no wait, until there is a row, and returns where that has led. Inside the mailbox. */
   private[async] def poll(): InputStatus = {
     if (!started) start()
     while (readyInputs.isEmpty && !isFinished && driver.stepWithoutWaiting()) {}

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.pillarbox.TaskKills
 
 /**
- * Runs one async operator on the thread that pulls its rows, from the first row to the last, inside its operatorMailbox.
+ * Runs one async operator on the thread that pulls its rows, from the first row to the last, inside its mailbox.
  *
  * The default action takes an input row; answers, deadlines and retries come as mail. When there is no room
  * for a row, or no row, the default action is suspended and the thread sleeps on the mailbox.

@@ -283,7 +283,7 @@ private[pillarbox] object OperatorMetadata {
     StructType(schema.map(_.copy(metadata = Metadata.empty)))
 
   /**
-   * Returns the metadata in an operator's folder of state; None if the folder is not of this library. A metadata that
+   * Returns the metadata in an operator's folder of state; None if the folder is not of this library. Metadata that
    * has not got its name counts where there is no other.
    *
    * @throws IllegalStateException
@@ -315,10 +315,10 @@ private[pillarbox] object OperatorMetadata {
     finally in.close()
   }
 
-  private def filesIn(folder: Path, conf: Configuration): StateFiles = StateFiles.in(notesIn(folder), conf)
+  private def filesIn(folder: Path, conf: Configuration): StateFiles = StateFiles.in(folderIn(folder), conf)
 
   /** The folder of metadata beside an operator's partitions. */
-  def notesIn(folder: Path): Path = new Path(folder, Folder)
+  def folderIn(folder: Path): Path = new Path(folder, Folder)
 
   private def parse(node: JsonNode, folder: Path): OperatorMetadata = {
     val (version, form, name) =

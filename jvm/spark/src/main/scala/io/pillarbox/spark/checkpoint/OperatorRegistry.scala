@@ -41,7 +41,7 @@ private[pillarbox] final class OperatorRegistry(operator: Path, conf: Configurat
 
   /** The number of the run, greater than that of each run before. It is stored. */
   lazy val run: Long = {
-    val metadata = new StateFolder(OperatorMetadata.notesIn(operator), conf)
+    val metadata = new StateFolder(OperatorMetadata.folderIn(operator), conf)
     val before = metadata.listNames().flatMap(OperatorRegistry.numberOf)
     val next = before.maxOption.getOrElse(0L) + 1
     metadata.writeNamed(OperatorRegistry.nameOf(next))(_.write(runId.getBytes(UTF_8))): Unit

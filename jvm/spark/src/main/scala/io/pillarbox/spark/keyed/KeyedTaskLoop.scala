@@ -12,7 +12,7 @@ import org.apache.spark.sql.pillarbox.TaskKills
 
 /**
  * Steps through the order of one operator's rows and timers, as the mailbox's default action, on the thread
- * that pulls its rows and inside its operatorMailbox. The operator answers each event at once.
+ * that pulls its rows and inside its mailbox. The operator answers each event at once.
  */
 private final class KeyedTaskLoop(
     task: KeyedTaskSpec,

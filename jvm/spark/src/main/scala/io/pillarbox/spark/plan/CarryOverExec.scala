@@ -120,7 +120,7 @@ private[pillarbox] final case class CarryOverExec(
   private def ledger: CarryRegistry = {
     val info = getStateInfo
     CarryRegistry.of(info.queryRunId.toString, info.operatorId) {
-      val metadata = new StateFolder(OperatorMetadata.notesIn(folder), hadoopConf)
+      val metadata = new StateFolder(OperatorMetadata.folderIn(folder), hadoopConf)
       new CarryRegistry(metadata, session, info.checkpointLocation)
     }
   }

@@ -3,7 +3,7 @@ package io.pillarbox.spark.state
 import io.pillarbox.spark.task.MailboxResource
 import org.apache.spark.sql.types.StructType
 
-/** Opens and commits the state of a task. Inside the operator's operatorMailbox. */
+/** Opens and commits the state of a task. Inside the operator's mailbox. */
 private[pillarbox] trait StateSource extends MailboxResource {
 
   /** Returns the state as the last committed micro-batch has left it. */

@@ -11,7 +11,7 @@ private[task] final class MailboxGroup(thread: Thread) {
 
   def isOfCurrentThread: Boolean = Thread.currentThread() eq thread
 
-  /** Adds a operatorMailbox, and forgets those that have ended or went to other threads. */
+  /** Adds a mailbox, and forgets those that have ended or went to other threads. */
   def add(operatorMailbox: OperatorMailbox): Unit = {
     mailboxes.removeIf(known => (known eq operatorMailbox) || !known.isServedBy(this))
     mailboxes.add(operatorMailbox): Unit
@@ -24,7 +24,7 @@ private[task] final class MailboxGroup(thread: Thread) {
   def hasMail(except: OperatorMailbox): Boolean =
     mailboxes.size > 1 && anyBut(except)(_.ifServedBy(this)(_.mailbox.hasMail))
 
-  /** Sleeps until there is mail in any operatorMailbox; the thread is inside one of them. */
+  /** Sleeps until there is mail in any mailbox; the thread is inside one of them. */
   @throws[InterruptedException]
   def awaitMail(): Unit = {
     val hasMail = anyBut(null)(_.ifServedBy(this)(operatorMailbox => !sleeper.watch(operatorMailbox.mailbox)))

@@ -11,10 +11,10 @@ import org.apache.spark.{TaskContext, TaskKilledException}
  * The mailbox of an operator in a task, or of several that are chained, and the lock of the thread that may
  * use it.
  *
- * One thread at a time is inside a operatorMailbox: the one that pulls the operator's rows. The next one takes the
+ * One thread at a time is inside a mailbox: the one that pulls the operator's rows. The next one takes the
  * mailbox over, as Spark lets another thread go on where one has stopped (`TRANSFORM`, `pipe`).
  *
- * A thread that is inside one operatorMailbox also runs the mail of the others whose rows it pulled last, before each
+ * A thread that is inside one mailbox also runs the mail of the others whose rows it pulled last, before each
  * step and while it sleeps. So an operator that waits still handles the answers, deadlines and retries of
  * those below and above it.
  *
@@ -40,7 +40,7 @@ private[pillarbox] final class OperatorMailbox private[task] (
 
   val mailbox: TaskMailbox = new TaskMailbox(Thread.currentThread())
 
-  /** The priority of the operatorMailbox's next operator; a later one is downstream and has the higher priority. */
+  /** The priority of the mailbox's next operator; a later one is downstream and has the higher priority. */
   def nextPriority(): Int = task.nextPriority()
 
   /**
@@ -61,7 +61,7 @@ private[pillarbox] final class OperatorMailbox private[task] (
 
   def leave(): Unit = {
     turn.unlock()
-    // The thread that ended the task may have found the operatorMailbox taken.
+    // The thread that ended the task may have found the mailbox taken.
     if (hasEnded && !turn.isHeldByCurrentThread && turn.tryLock())
       try finish()
       finally turn.unlock()
@@ -79,7 +79,7 @@ private[pillarbox] final class OperatorMailbox private[task] (
   private def checkNotEnded(): Unit =
     if (hasEnded || isClosed) throw new TaskKilledException(OperatorMailbox.Ended)
 
-  /** The hook does not run for the thread that has the operatorMailbox: it may have given away what the hook takes. */
+  /** The hook does not run for the thread that has the mailbox: it may have given away what the hook takes. */
   private def takeOver(): Unit = if (!mailbox.isMailboxThread) {
     mailbox.takeOver()
     handOver.run()
@@ -107,7 +107,7 @@ private[pillarbox] final class OperatorMailbox private[task] (
   /** True if there is mail that the next step would run. Inside. */
   def hasMail: Boolean = mailbox.hasMail || servedBy.hasMail(this)
 
-  /** Runs a step of one of the operatorMailbox's processors; sleeps if no operatorMailbox of this thread has work. Inside. */
+  /** Runs a step of one of the mailbox's processors; sleeps if no mailbox of this thread has work. Inside. */
   @throws[InterruptedException]
   def step(processor: MailboxProcessor): Unit = if (!stepWithoutWaiting(processor)) servedBy.awaitMail()
 
@@ -117,7 +117,7 @@ private[pillarbox] final class OperatorMailbox private[task] (
     processor.runMailboxStep() || ranOthers
   }
 
-  /** Ends the operatorMailbox, and closes now what would be closed at the end of the task. Inside. */
+  /** Ends the mailbox, and closes now what would be closed at the end of the task. Inside. */
   def finish(): Unit = if (!isClosed) {
     isClosed = true
     takeOver()
@@ -138,14 +138,14 @@ private[pillarbox] final class OperatorMailbox private[task] (
 
   private[task] def isServedBy(group: MailboxGroup): Boolean = servedBy eq group
 
-  /** Runs `action` inside. False if another thread is there or serves this operatorMailbox by now. */
+  /** Runs `action` inside. False if another thread is there or serves this mailbox by now. */
   private[task] def ifServedBy(group: MailboxGroup)(action: OperatorMailbox => Boolean): Boolean =
     (servedBy eq group) && turn.tryLock() && {
       try (servedBy eq group) && action(this)
       finally leave()
     }
 
-  /** Ends the operatorMailbox on the task's own thread; waits at most `endTimeoutMs` for another thread inside. */
+  /** Ends the mailbox on the task's own thread; waits at most `endTimeoutMs` for another thread inside. */
   private def end(): Unit = {
     hasEnded = true
     if (!turn.tryLock()) {
@@ -167,7 +167,7 @@ private[pillarbox] final class OperatorMailbox private[task] (
 /** A resource that an operator holds until its rows are out or the task has ended. */
 private[pillarbox] trait MailboxResource extends AutoCloseable {
 
-  /** Releases it. Inside the operatorMailbox, once. */
+  /** Releases it. Inside the mailbox, once. */
   override def close(): Unit
 
   /** Ends a wait, which no mail ends, of a thread that is inside when the task ends. Any thread. */

@@ -21,7 +21,7 @@ private[pillarbox] object OperatorMailboxes {
   private val byTask = new ConcurrentHashMap[Long, OperatorMailboxes]
   private final val EndTimeoutMs = 4000L
 
-  /** Makes a operatorMailbox of `context`'s task. */
+  /** Makes an operator's mailbox of `context`'s task. */
   def newMailbox(context: TaskContext, endTimeoutMs: Long = EndTimeoutMs): OperatorMailbox = {
     val id = context.taskAttemptId()
     val fresh = new OperatorMailboxes
