@@ -60,7 +60,7 @@ final class Network(seed: Int, lost: Int = 0, longestDelayMs: Int = 2) {
     case Seq(Sent(_, part, report: BudgetReport)) =>
       val grant = if (to eq budget) to.report("query", s"$process/$part", report, clock.nanoTime) else null
       if (grant != null) written = budget.charged("query")
-      Grants(lender.gapOf(process), Seq(Option(grant)))
+      Grants(0L, Seq(Option(grant)))
     case ofLimits =>
       val before = System.nanoTime()
       try lender.report(process, ofLimits)

@@ -131,7 +131,7 @@ private[pillarbox] final class Borrower(clock: LimitClock, send: (Seq[Sent], Gra
     send(
       reports.map { case (part, report) => Sent(part.name, part.part, report) },
       answer => {
-        synchronized { gap = answer.gapNanos }
+        if (answer.gapNanos > 0) synchronized { gap = answer.gapNanos }
         reports.zip(answer.grants).foreach { case ((part, report), grant) =>
           grant.foreach(part.granted(report, _, now))
         }

@@ -35,13 +35,6 @@ private[pillarbox] final class Lender(nanoTime: () => Long) {
 
   private def of(sent: Sent) = sent.report.asInstanceOf[LimitReport]
 
-  /** Returns the time until the next message of a process, which has sent one. */
-  def gapOf(process: String): Long = synchronized {
-    val now = nanoTime()
-    sweepSometimes(now)
-    gapOf(process, hasValues = false, now)
-  }
-
   private def gapOf(process: String, hasValues: Boolean, now: Long) = {
     processes(process) = now
     math.max(if (hasValues) GapOfValues else 0L, LeaseTimes.gapNanos(processes.size))

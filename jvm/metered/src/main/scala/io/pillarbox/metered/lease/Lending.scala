@@ -64,7 +64,7 @@ private[pillarbox] final case class Sent(name: String, part: Long, report: Repor
 /**
  * The answer to a message of reports.
  *
- * @param gapNanos the shortest time between two messages of the process
+ * @param gapNanos the shortest time between two messages of the process; 0 for one that was sent alone
  * @param grants those of the reports, in their order; none where a later report has overtaken one
  */
 private[pillarbox] final case class Grants(gapNanos: Long, grants: Seq[Option[Grant]])

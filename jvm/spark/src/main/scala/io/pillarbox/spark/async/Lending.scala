@@ -59,9 +59,8 @@ private[pillarbox] object Lending extends DriverMessages.Lender {
     val sent = names.toSeq.zip(reports).map { case (name, report) => LendingMessages.read(name, report) }
     sent match {
       case Seq(Sent(account, part, report: BudgetReport)) =>
-        val gap = limits.gapOf(process)
         budgets.spend(account, s"$process/$part", report) { grant =>
-          reply(LendingMessages.write(Grants(gap, Seq(Option(grant)))))
+          reply(LendingMessages.write(Grants(0L, Seq(Option(grant)))))
         }
       case ofLimits => reply(LendingMessages.write(limits.report(process, ofLimits)))
     }
