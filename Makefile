@@ -32,10 +32,10 @@ demo: $(VENV)/.demo $(JAR) ## run the main job on real flights (about three minu
 	cd examples && ../$(PYTHON) -m flight_weather
 	cd examples && ../$(PYTHON) -m flight_rotation
 
-quick: $(VENV)/.dev $(JAR) ## what to run after each change: fast suites, and Python tests, that start no Spark (ninety seconds)
+quick: $(VENV)/.dev $(JAR) ## what to run after each change: fast suites, and Python tests, that start no Spark (two minutes)
 	@tools/run_tests quick
 
-test: $(VENV)/.dev $(JAR) ## all that shows that the library works, JVM and Python (eight minutes)
+test: $(VENV)/.dev $(JAR) ## all that shows that the library works, JVM and Python (ten minutes)
 	@tools/run_tests $(SUITES)
 
 test-jvm: tools ## the tests of the JVM library, and that its public types stay compatible

@@ -7,8 +7,10 @@ import os
 import signal
 import subprocess
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import TextIO
 
 
@@ -22,10 +24,12 @@ class TestHangs(Exception):
 def ending_after(seconds: float, out: TextIO | None = None) -> Iterator[None]:
     """Raise ``TestHangs`` where the main thread stands, unless the block ends before."""
 
-    def is_late(signum: int, frame: object) -> None:
+    def is_late(signum: int, frame: FrameType | None) -> None:
         told = out or sys.__stderr__ or sys.stderr
         print(f"The test hangs after {seconds} s", file=told, flush=True)
-        faulthandler.dump_traceback(told, all_threads=True)
+        traceback.print_stack(frame, file=told)
+        told.flush()
+        faulthandler.dump_traceback(told, all_threads=True)  # a hundred of them, the main one last
         with suppress(OSError, subprocess.TimeoutExpired):  # a machine without ps or jstack
             for pid in java_children():
                 shown = subprocess.run(["jstack", pid], capture_output=True, text=True, timeout=60)

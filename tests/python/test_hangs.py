@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
@@ -10,16 +11,17 @@ from hangs import TestHangs, ending_after
 
 def test_a_test_that_hangs_ends_and_shows_its_stack(tmp_path: Path) -> None:
     with (tmp_path / "told").open("w+") as told:
-        with pytest.raises(TestHangs, match=r"after 0\.1 s"), ending_after(0.1, told):
-            wait_for_ever()
+        with pytest.raises(TestHangs, match=r"after 0\.1 s"):
+            wait_for_ever(told)
         told.seek(0)
         text = told.read()
     assert "The test hangs after 0.1 s" in text
     assert "in wait_for_ever" in text
 
 
-def wait_for_ever() -> None:
-    threading.Event().wait()
+def wait_for_ever(told: TextIO) -> None:
+    with ending_after(0.1, told):
+        threading.Event().wait()
 
 
 def test_the_next_test_is_left_alone() -> None:

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 import pillarbox as pb
-from pillarbox._metered.calls import OF_CALLS, PAUSE, Told
+from pillarbox._metered.calls import OF_CALLS, PAUSE, Feedback
 from pillarbox._metered.limit_headers import told_by
 from pillarbox.testing import AsyncHarness
 
@@ -30,16 +30,16 @@ UNITS = ("usd", "tokens", "input_tokens")
                 "x-ratelimit-remaining-tokens": "149984",
                 "x-ratelimit-reset-tokens": "6m0s",
             },
-            [Told(OF_CALLS, 59, 1), Told(1, 149984, 360)],
+            [Feedback(OF_CALLS, 59, 1), Feedback(1, 149984, 360)],
         ),
         ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "120ms"},
-         [Told(1, 0, 0.12)]),
-        ({"ratelimit-remaining": "3", "ratelimit-reset": "50"}, [Told(OF_CALLS, 3, 50)]),
-        ({"ratelimit": "limit=100, remaining=5, reset=7"}, [Told(OF_CALLS, 5, 7)]),
-        ({"ratelimit": '"default";r=5;t=7'}, [Told(OF_CALLS, 5, 7)]),
-        ({"x-ratelimit-remaining": "5"}, [Told(OF_CALLS, 5, math.inf)]),
-        ({"retry-after": "20"}, [Told(PAUSE, 0, 20)]),
-        ({"retry-after": "20", "retry-after-ms": "1500"}, [Told(PAUSE, 0, 1.5)]),
+         [Feedback(1, 0, 0.12)]),
+        ({"ratelimit-remaining": "3", "ratelimit-reset": "50"}, [Feedback(OF_CALLS, 3, 50)]),
+        ({"ratelimit": "limit=100, remaining=5, reset=7"}, [Feedback(OF_CALLS, 5, 7)]),
+        ({"ratelimit": '"default";r=5;t=7'}, [Feedback(OF_CALLS, 5, 7)]),
+        ({"x-ratelimit-remaining": "5"}, [Feedback(OF_CALLS, 5, math.inf)]),
+        ({"retry-after": "20"}, [Feedback(PAUSE, 0, 20)]),
+        ({"retry-after": "20", "retry-after-ms": "1500"}, [Feedback(PAUSE, 0, 1.5)]),
         ({"x-ratelimit-remaining-audio": "5", "x-ratelimit-remaining-requests": "many"}, []),
         ({"retry-after": "soon", "x-request-id": "3"}, []),
     ],
@@ -60,7 +60,7 @@ def test_times_are_those_until_a_reset():
         of_tokens, of_calls = told_by(headers, UNITS)
         assert (of_tokens.unit, of_tokens.remaining) == (2, 8)
         assert 28 < of_tokens.reset_s <= 30
-        assert of_calls == Told(OF_CALLS, 2, math.inf)
+        assert of_calls == Feedback(OF_CALLS, 2, math.inf)
 
 
 def test_limit_from_is_for_the_current_call_and_takes_headers():

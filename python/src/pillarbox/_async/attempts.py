@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from .._base.failures import Failure
-from .._metered.calls import OF_CALLS, PAUSE, RunningCall, Told, added
+from .._metered.calls import OF_CALLS, PAUSE, Feedback, RunningCall, added
 from .call_places import SLICE_S
 from .failed_attempts import timed_out
 from .failed_calls import FailedCalls
@@ -238,16 +238,16 @@ class Attempts(ABC, Generic[E]):
         else:  # in a test
             warnings.warn(text, UserWarning, stacklevel=1)
 
-    def told(self, call: RunningCall, told: Told) -> None:
+    def told(self, call: RunningCall, told: Feedback) -> None:
         """Called by the runner with what the service has said of the operator's limits."""
         for element_id in call.elements:
             element = self._in_flight.get(element_id)
             if element is not None and told.unit == OF_CALLS:
-                self._hear(element, told)
+                self._receive(element, told)
             elif element is not None and told.unit == PAUSE and self._options.has_limits:
                 self._pause(element, told.reset_s)
 
-    def _hear(self, element: E, told: Told) -> None:
+    def _receive(self, element: E, told: Feedback) -> None:
         """Let no more calls begin under the element's limits than ``told`` says are left."""
 
     def _pause(self, element: E, delay_s: float) -> None:

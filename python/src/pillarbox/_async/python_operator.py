@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from .._arrow.rows import RowReader
 from .._base.failures import Failure
-from .._metered.calls import Told
+from .._metered.calls import Feedback
 from .._metered.limit_keys import KeyReader, LimitKeys, Values
 from .attempts import AttemptedCall, Attempts
 from .lanes import Lanes
@@ -244,7 +244,7 @@ class AsyncOperator(Attempts[Element]):
     def _pause(self, element: Element, delay_s: float) -> None:
         self._lanes.pause(element.values, delay_s)
 
-    def _hear(self, element: Element, told: Told) -> None:
+    def _receive(self, element: Element, told: Feedback) -> None:
         self._lanes.told(element.values, told.remaining, told.reset_s)
 
     def _begin_attempts(self, elements: Sequence[Element]) -> None:

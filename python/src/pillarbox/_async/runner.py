@@ -18,7 +18,7 @@ from .._arrow.fields import names_in
 from .._arrow.rows import Unreadable
 from .._base.failures import Failure
 from .._base.values import shown_value
-from .._metered.calls import CURRENT, CallSite, Name, RunningCall, Told
+from .._metered.calls import CURRENT, CallSite, Feedback, Name, RunningCall
 from ..errors import EXITS, error
 from .call_context import CallContext
 from .command import Command
@@ -39,7 +39,7 @@ class Outcomes(Protocol):
         What is reported later comes later.
         """
 
-    def told(self, call: RunningCall, told: Told) -> None:
+    def told(self, call: RunningCall, told: Feedback) -> None:
         """Called, before its outcome, with what the service has said of the operator's limits."""
 
     def noted(self, kind: str, text: str) -> None:
@@ -226,7 +226,7 @@ class CallRunner:
     def _used(self, call: RunningCall, unit: str, amounts: Sequence[float]) -> None:
         self._tell(self._outcomes.used, call, unit, amounts)
 
-    def _told(self, call: RunningCall, told: Told) -> None:
+    def _told(self, call: RunningCall, told: Feedback) -> None:
         self._tell(self._outcomes.told, call, told)
 
     def _noted(self, kind: str, text: str) -> None:

@@ -15,7 +15,7 @@ from .._async.lanes import Lanes
 from .._async.options import AsyncOptions
 from .._async.runner import Outcomes
 from .._base.failures import Failure
-from .._metered.calls import Told
+from .._metered.calls import Feedback
 from .row_attempts import RowAttempts
 from .row_call import RowCall
 
@@ -113,7 +113,7 @@ class KeyQueues(Attempts[RowCall]):
     def _pause(self, call: RowCall, delay_s: float) -> None:
         self._lanes.pause(call.values, delay_s)
 
-    def _hear(self, call: RowCall, told: Told) -> None:
+    def _receive(self, call: RowCall, told: Feedback) -> None:
         self._lanes.told(call.values, told.remaining, told.reset_s)
 
     def completed(self, element_id: int, attempt: int, answer: Any) -> None:

@@ -22,7 +22,7 @@ OF_CALLS, PAUSE = -1, -2
 
 
 @dataclass(frozen=True)
-class Told:
+class Feedback:
     """What the service says of a limit: so much is left, and all of it is there in ``reset_s``.
 
     ``unit`` is the index of the operator's unit, ``OF_CALLS`` for calls, ``PAUSE`` for all of its
@@ -47,7 +47,7 @@ class CallSite:
     operator: str
     units: Sequence[str] = ()
     used: Callable[[RunningCall, str, Sequence[float]], None] | None = None
-    told: Callable[[RunningCall, Told], None] | None = None
+    told: Callable[[RunningCall, Feedback], None] | None = None
     noted: Callable[[str, str], None] | None = None
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from .._base.failures import message_of
 from ..errors import InvalidOption, error, shown
 from ..retry import seconds_of
-from .calls import CURRENT, OF_CALLS, PAUSE, RunningCall, Told
+from .calls import CURRENT, OF_CALLS, PAUSE, Feedback, RunningCall
 
 _NAME = re.compile(
     r"(?:x-ratelimit|anthropic-ratelimit|ratelimit)-(?:(?P<what>remaining|reset)(?:-(?P<of>[a-z-]+))?"
@@ -70,7 +70,7 @@ def _note(running: RunningCall, expected: str, value: str) -> None:
     running.note(f"INVALID_LIMIT_HEADERS {expected}", message_of(problem))
 
 
-def told_by(headers: Mapping[str, str], units: Iterable[str]) -> list[Told]:
+def told_by(headers: Mapping[str, str], units: Iterable[str]) -> list[Feedback]:
     """Return what headers, by their names in small letters, say of calls and of the units."""
     left: dict[str, float] = {}
     reset: dict[str, float] = {}
@@ -89,12 +89,12 @@ def told_by(headers: Mapping[str, str], units: Iterable[str]) -> list[Told]:
     places = {unit.replace("_", "-"): place for place, unit in enumerate(units)}
     places["requests"] = OF_CALLS
     told = [
-        Told(places[of], amount, reset.get(of, math.inf))
+        Feedback(places[of], amount, reset.get(of, math.inf))
         for of, amount in left.items()
         if of in places
     ]
     pause = _retry_after_s(headers)
-    return told if pause is None else [*told, Told(PAUSE, 0.0, pause)]
+    return told if pause is None else [*told, Feedback(PAUSE, 0.0, pause)]
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:

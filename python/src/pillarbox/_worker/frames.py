@@ -44,7 +44,7 @@ import pyarrow as pa
 
 from .._async.ticket_runner import Wait
 from .._base.failures import Failure, message_of
-from .._metered.calls import Told
+from .._metered.calls import Feedback
 from ..errors import PillarboxError, error
 from . import accumulators
 
@@ -265,7 +265,7 @@ def encode_usage(usage: Sequence[tuple[int, int, str, float]]) -> bytes:
     return encode(USAGE, u32(len(places)), texts(*places), u32(len(usage)), *reports)
 
 
-def encode_told(told: Sequence[tuple[int, int, Told]]) -> bytes:
+def encode_told(told: Sequence[tuple[int, int, Feedback]]) -> bytes:
     """Encode TOLD of ``(id, attempt, told)``: what the service has said of limits."""
     parts = (
         _TOLD.pack(element_id, attempt, one.unit, one.remaining, one.reset_s)

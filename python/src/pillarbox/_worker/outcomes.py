@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from .._base.failures import Failure
-from .._metered.calls import RunningCall, Told
+from .._metered.calls import Feedback, RunningCall
 from . import frames
 
 _MOST_FAILURES = 1024
@@ -40,7 +40,7 @@ class OutcomeFrames(ABC):
             self._noted.add(kind)
             self._send(frames.encode_note(kind, text))
 
-    def told(self, call: RunningCall, told: Told) -> None:
+    def told(self, call: RunningCall, told: Feedback) -> None:
         if not self.has_ended:
             # For each row: those whose time is over are heard no more.
             rows = zip(call.elements, call.attempts, strict=True)

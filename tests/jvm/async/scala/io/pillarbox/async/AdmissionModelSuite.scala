@@ -24,7 +24,7 @@ class AdmissionModelSuite extends AnyFunSuite {
   test("a call that waits for its limit has no part of the budget, which others have meanwhile") {
     val world = new World(new Random(1), BudgetTerms(Seq("calls" -> 2.0)))
     val task = world.add(
-      _.copy(capacity = 1, valueGates = Some(world.gates(_ => Seq(world.rate(1.0)))))
+      _.copy(capacity = 1, valueLimiters = Some(world.limiters(_ => Seq(world.rate(1.0)))))
     )
     world.answers = () => true
     world.run(task -> Seq("a1", "a2", "b3"))
@@ -60,9 +60,9 @@ class AdmissionModelSuite extends AnyFunSuite {
     of.copy(
       ordered = random.nextBoolean(),
       capacity = 1 + random.nextInt(4),
-      gate = if (isKeyed) Limiter.Unlimited else Limiter.all(ofAll: _*),
-      valueGates = Option.when(isKeyed)(
-        world.gates(_ => Seq(world.atOnce(1 + random.nextInt(2)), world.rate(perSecond)), ofAll: _*)
+      limiter = if (isKeyed) Limiter.Unlimited else Limiter.all(ofAll: _*),
+      valueLimiters = Option.when(isKeyed)(
+        world.limiters(_ => Seq(world.atOnce(1 + random.nextInt(2)), world.rate(perSecond)), ofAll: _*)
       ),
       batching = Option.when(!isKeyed && random.nextBoolean())(Batching(1 + random.nextInt(4), 40)),
       retry = retry(1 + random.nextInt(3), 20),
@@ -104,7 +104,7 @@ private object AdmissionModelSuite {
       .distinctBy(attempt => Option[AnyRef](attempt.group).getOrElse(attempt))
       .size
 
-    val isByValue: Boolean = chosen.valueGates.isDefined
+    val isByValue: Boolean = chosen.valueLimiters.isDefined
 
     /** True if a charge is that of one call under way, and no list gathers with its charges. */
     val isPlain: Boolean = chosen.batching.isEmpty && chosen.ticketing.isEmpty
@@ -122,7 +122,7 @@ private object AdmissionModelSuite {
     private val slots = mutable.Buffer.empty[LocalLimit]
     private val tasks = mutable.Buffer.empty[Task]
 
-    /** The number of calls under way that each gate has permitted. */
+    /** The number of calls under way that each limiter has permitted. */
     private val permitted = mutable.Map.empty[Limiter, Seq[() => Int]].withDefaultValue(Nil)
     private var isStepping = false
 
@@ -144,16 +144,17 @@ private object AdmissionModelSuite {
     def rate(perSecond: Double) = TestLimit.ofRate(perSecond, TimeUnit.SECONDS.toNanos(1), 1, clock)
 
     /** The limits of each first letter, and those of all. */
-    def gates(own: String => Seq[Limiter], common: Limiter*): ValueGates[String] = new ValueGates[String] {
-      private val kept = mutable.Map.empty[String, Seq[Limiter]]
-      override def valueOf(input: String): AnyRef = input.take(1)
-      override def open(value: AnyRef): ValueGate = new ValueGate {
-        private val made = kept.getOrElseUpdate(value.toString, own(value.toString))
-        override val gate: Limiter =
-          Limiter.ofUnits((common ++ made).map(_ -> Limiter.Calls), made.contains)
-        override def close(): Unit = ()
+    def limiters(own: String => Seq[Limiter], common: Limiter*): ValueLimiters[String] =
+      new ValueLimiters[String] {
+        private val kept = mutable.Map.empty[String, Seq[Limiter]]
+        override def valueOf(input: String): AnyRef = input.take(1)
+        override def open(value: AnyRef): ValueLimiter = new ValueLimiter {
+          private val made = kept.getOrElseUpdate(value.toString, own(value.toString))
+          override val limiter: Limiter =
+            Limiter.ofUnits((common ++ made).map(_ -> Limiter.Calls), made.contains)
+          override def close(): Unit = ()
+        }
       }
-    }
 
     /** @param common the limits of all calls of the task */
     def add(change: Options => Options, common: Limiter*): Task = {
@@ -162,7 +163,7 @@ private object AdmissionModelSuite {
       val chosen = change(options().copy(budget = Some(part), onFailure = FailureAsRow))
       val task = new Task(new AsyncHarness(chosen), process, part, chosen)
       tasks += task
-      common.foreach(gate => permitted(gate) :+= (() => task.open))
+      common.foreach(limiter => permitted(limiter) :+= (() => task.open))
       task.h.onInvoke = call => {
         begun += 1
         task.begun += call.future.asInstanceOf[CallAttempt[String, String]]
@@ -216,8 +217,8 @@ private object AdmissionModelSuite {
       (1 to 3).foreach(_ => tasks.foreach(_.h.runMail()))
       tasks.foreach(task => task.begun.filterInPlace(!_.isDone))
       permitted.foreach {
-        case (gate: LocalLimit, users) =>
-          assert(gate.inUse == users.map(_.apply()).sum, "a call that waits has a permit")
+        case (limiter: LocalLimit, users) =>
+          assert(limiter.inUse == users.map(_.apply()).sum, "a call that waits has a permit")
         case _ => ()
       }
       val ofValues = slots.filterNot(permitted.contains)

@@ -59,14 +59,14 @@ class AttemptModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   private final class Fixture(setting: Setting) {
-    private val gate: Limiter = setting.permits.fold(Limiter.Unlimited)(TestLimit.ofCalls(_))
+    private val limiter: Limiter = setting.permits.fold(Limiter.Unlimited)(TestLimit.ofCalls(_))
     val h = new AsyncHarness(
       options(setting.ordered, capacity = 8).copy(
         attemptTimeoutMs = attemptMs,
         totalTimeoutMs = setting.totalMs,
         retry = retry(maxAttempts, setting.backoffMs),
         onFailure = (call, cause) => util.List.of(s"${cause.getClass.getSimpleName}*${call.attempts}"),
-        gate = gate,
+        limiter = limiter,
         batching = setting.batch.map(Batching(_, 7))
       )
     )
@@ -98,7 +98,7 @@ class AttemptModelSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
         calls += attempts.slice(from, from + size).toSeq
         from + size
       }
-      gate match {
+      limiter match {
         case limited: LocalLimit => assert(limited.inUse == calls.count(_.exists(_.isRunning)))
         case _ => ()
       }

@@ -37,8 +37,8 @@ class BatchCallsSuite extends AnyFunSuite {
   }
 
   test("deadlines start with the call: neither company nor a permit that is waited for counts") {
-    val gate = TestLimit.ofCalls(1)
-    val h = harness(change = _.copy(gate = gate, totalTimeoutMs = 100L, attemptTimeoutMs = 60L))
+    val limiter = TestLimit.ofCalls(1)
+    val h = harness(change = _.copy(limiter = limiter, totalTimeoutMs = 100L, attemptTimeoutMs = 60L))
     h.process("a", "b", "c")
     h.advanceTo(50)
     h.answer("a", "b")
@@ -46,25 +46,25 @@ class BatchCallsSuite extends AnyFunSuite {
     h.advanceTo(109)
     assert(h.emitted.size == 2)
     h.advanceTo(110)
-    assert(h.emitted.last == "c=>failed AsyncTimeoutException after 1 in 60" && gate.inUse == 0)
+    assert(h.emitted.last == "c=>failed AsyncTimeoutException after 1 in 60" && limiter.inUse == 0)
   }
 
   test("a group holds one permit, from its call until the last of its attempts has ended") {
-    val gate = TestLimit.ofCalls(1)
-    val h = harness(size = 3, change = _.copy(gate = gate, attemptTimeoutMs = 60L))
+    val limiter = TestLimit.ofCalls(1)
+    val h = harness(size = 3, change = _.copy(limiter = limiter, attemptTimeoutMs = 60L))
     h.process("a", "b", "c", "d", "e", "f")
     h.answer("a")
     h.fail("b")
-    assert(h.groups.size == 1 && gate.inUse == 1)
+    assert(h.groups.size == 1 && limiter.inUse == 1)
     h.advanceTo(60)
-    assert(h.groups.size == 2 && gate.inUse == 1)
+    assert(h.groups.size == 2 && limiter.inUse == 1)
     h.answer("d", "e", "f")
-    assert(gate.inUse == 0 && h.emitted.size == 6)
+    assert(limiter.inUse == 0 && h.emitted.size == 6)
   }
 
   test("an element that is tried again joins a later group, which no answer to its first attempt can touch") {
-    val gate = TestLimit.ofCalls(2)
-    val h = harness(change = _.copy(gate = gate, retry = retry(3, 0), attemptTimeoutMs = 60L))
+    val limiter = TestLimit.ofCalls(2)
+    val h = harness(change = _.copy(limiter = limiter, retry = retry(3, 0), attemptTimeoutMs = 60L))
     h.process("a", "b")
     val first = h.future("a")
     h.advanceTo(30)
@@ -74,11 +74,11 @@ class BatchCallsSuite extends AnyFunSuite {
     h.advanceTo(60)
     first.completeOne("late")
     h.runMail()
-    assert(h.emitted.isEmpty && gate.inUse == 1)
+    assert(h.emitted.isEmpty && limiter.inUse == 1)
     h.process("d")
-    assert(h.groups.last == Seq("a", "d") && gate.inUse == 2)
+    assert(h.groups.last == Seq("a", "d") && limiter.inUse == 2)
     h.answer("a", "b", "c", "d")
-    assert(h.emitted.toSet == Set("a=>a1", "b=>b1", "c=>c1", "d=>d1") && gate.inUse == 0)
+    assert(h.emitted.toSet == Set("a=>a1", "b=>b1", "c=>c1", "d=>d1") && limiter.inUse == 0)
   }
 
   test("elements of a group that failed come back together, whatever the jitter") {
@@ -119,8 +119,8 @@ class BatchCallsSuite extends AnyFunSuite {
 
   test("elements that are decided while they wait are not called, and a group of such takes no permit") {
     val clock = new ManualLimitClock
-    val gate = TestLimit.ofRate(1, 1000, 1, clock)
-    val h = harness(change = _.copy(gate = gate, totalTimeoutMs = 100L, retry = retry(9, 10)))
+    val limiter = TestLimit.ofRate(1, 1000, 1, clock)
+    val h = harness(change = _.copy(limiter = limiter, totalTimeoutMs = 100L, retry = retry(9, 10)))
     h.process("a", "b")
     h.fail("a")
     h.fail("b")
@@ -136,7 +136,7 @@ class BatchCallsSuite extends AnyFunSuite {
     h.advanceTo(300)
     assert(h.emitted.size == 3)
     clock.advance(5000)
-    assert(clock.pending == 0 && gate.tryAcquire(() => ()), "nobody is left to spend a permit on")
+    assert(clock.pending == 0 && limiter.tryAcquire(() => ()), "nobody is left to spend a permit on")
   }
 
   test("at the end of the input the last group leaves at once, unless a retry is still to come") {
@@ -183,37 +183,37 @@ class BatchCallsSuite extends AnyFunSuite {
   }
 
   test("a call that can't even be made fails each of its elements") {
-    val gate = TestLimit.ofCalls(1)
-    val h = harness(change = _.copy(gate = gate))
+    val limiter = TestLimit.ofCalls(1)
+    val h = harness(change = _.copy(limiter = limiter))
     h.onInvoke = _ => throw new ArithmeticException
     h.process("a", "b")
     h.runMail()
     assert(h.emitted.toSet == Set("a", "b").map(_ + "=>failed ArithmeticException after 1 in 0"))
-    assert(gate.inUse == 0)
+    assert(limiter.inUse == 0)
   }
 
   test("close gives the permits of groups back: held, and in line") {
-    val gate = TestLimit.ofCalls(1)
-    val h = harness(change = _.copy(gate = gate))
+    val limiter = TestLimit.ofCalls(1)
+    val h = harness(change = _.copy(limiter = limiter))
     h.process("a", "b", "c", "d", "e")
     h.operator.close()
     h.runMail()
-    assert(gate.inUse == 0 && h.cancelled == Seq("a#1", "b#1") && h.time.scheduledTimers == 0)
+    assert(limiter.inUse == 0 && h.cancelled == Seq("a#1", "b#1") && h.time.scheduledTimers == 0)
   }
 
   test("attempts that end on many threads give their group's permit back once") {
-    val gate = TestLimit.ofCalls(1)
-    val h = harness(size = 16, change = _.copy(gate = gate))
+    val limiter = TestLimit.ofCalls(1)
+    val h = harness(size = 16, change = _.copy(limiter = limiter))
     for (round <- 1 to 200) {
       val names = (1 to 16).map(i => s"$round.$i")
       h.process(names: _*)
       h.runMail()
-      assert(h.groups.last == names && gate.inUse == 1)
+      assert(h.groups.last == names && limiter.inUse == 1)
       val threads = names.grouped(4).map { some =>
         MailboxTesting.start(some.foreach(h.future(_).completeOne("x")))
       }
       threads.toVector.foreach(MailboxTesting.await(_))
-      assert(gate.inUse == 0)
+      assert(limiter.inUse == 0)
       h.runMail()
       h.calls.clear()
     }

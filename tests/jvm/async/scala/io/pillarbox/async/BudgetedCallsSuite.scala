@@ -84,8 +84,8 @@ class BudgetedCallsSuite extends AnyFunSuite {
 
   test("a call that is given up before it begins costs nothing, one that was cut off does") {
     val bank = calls(10)
-    val gate = TestLimit.ofCalls(1)
-    val h = operator(bank, _.copy(gate = gate, totalTimeoutMs = 50))
+    val limiter = TestLimit.ofCalls(1)
+    val h = operator(bank, _.copy(limiter = limiter, totalTimeoutMs = 50))
     h.process("a", "b")
     bank.answer(h)
     assert(h.calls.map(_.input) == Seq("a"))

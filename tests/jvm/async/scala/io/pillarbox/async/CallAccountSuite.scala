@@ -125,7 +125,7 @@ class CallAccountSuite extends AnyFunSuite {
       override def all: Boolean = true
     }
     val clock = new SimulatedClock
-    val h = harness(keyed(_).copy(journal = Some(journal), gate = TestLimit.ofCalls(1, clock)))
+    val h = harness(keyed(_).copy(journal = Some(journal), limiter = TestLimit.ofCalls(1, clock)))
     h.process("a")
     h.fail("a", new Pause)
     h.advanceTo(1000)
@@ -148,8 +148,8 @@ class CallAccountSuite extends AnyFunSuite {
     assert(h.metrics.rateLimited == 2 && h.metrics.calls == 3 && h.metrics.retries == 2)
   }
 
-  test("the time is counted for which a call waits for the gate") {
-    val h = harness(_.copy(gate = TestLimit.ofCalls(1)))
+  test("the time is counted for which a call waits for the limiter") {
+    val h = harness(_.copy(limiter = TestLimit.ofCalls(1)))
     h.process("a")
     h.runMail()
     assert(h.metrics.limitWaitNanos == 0)

@@ -56,10 +56,10 @@ class KeyedCallsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
         capacity = 100,
         callKey = Some(keyOf),
         keyed = Some(Keyed(_.drop(2).take(1), callsPerKey = 1)),
-        valueGates = Some(new ValueGates[String] {
+        valueLimiters = Some(new ValueLimiters[String] {
           override def valueOf(input: String): AnyRef = "tenant"
-          override def open(value: AnyRef): ValueGate = new ValueGate {
-            override val gate: Limiter = Limiter.ofUnits(Seq(shared -> Limiter.Calls), _ => true)
+          override def open(value: AnyRef): ValueLimiter = new ValueLimiter {
+            override val limiter: Limiter = Limiter.ofUnits(Seq(shared -> Limiter.Calls), _ => true)
             override def close(): Unit = ()
           }
         })
@@ -88,11 +88,11 @@ class KeyedCallsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("what the journal has is answered without a call, a permit or a slot, in order") {
-    val gate = TestLimit.ofCalls(1)
-    val h = journaled(new Journal("a" -> Seq("x", "y"), "c" -> Nil), _.copy(gate = gate))
+    val limiter = TestLimit.ofCalls(1)
+    val h = journaled(new Journal("a" -> Seq("x", "y"), "c" -> Nil), _.copy(limiter = limiter))
     h.process("a", "b", "c", "a")
     h.runMail()
-    assert(h.calls.map(_.input) == Seq("b") && gate.inUse == 1 && h.metrics.inFlight == 1)
+    assert(h.calls.map(_.input) == Seq("b") && limiter.inUse == 1 && h.metrics.inFlight == 1)
     assert(h.emitted == Seq("a=>x,y"))
     h.answer("b")
     assert(h.emitted == Seq("a=>x,y", "b=>b1", "c=>", "a=>x,y"))
@@ -268,8 +268,8 @@ class KeyedCallsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
   }
 
   test("the clock of an input that waits for a permit starts with the call") {
-    val gate = TestLimit.ofCalls(1)
-    val h = sharing(_.copy(totalTimeoutMs = 100, gate = gate))
+    val limiter = TestLimit.ofCalls(1)
+    val h = sharing(_.copy(totalTimeoutMs = 100, limiter = limiter))
     h.process("x:1", "a:1", "a:2")
     h.advanceTo(90)
     h.answer("x:1")
@@ -277,7 +277,7 @@ class KeyedCallsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
     h.advanceTo(189)
     assert(h.emitted.size == 1)
     h.advanceTo(190)
-    assert(h.emitted.size == 3 && gate.inUse == 0 && h.time.scheduledTimers == 0)
+    assert(h.emitted.size == 3 && limiter.inUse == 0 && h.time.scheduledTimers == 0)
   }
 
   test("a call that nobody waits for any more leaves its line, its backoff and its group") {
@@ -342,7 +342,7 @@ class KeyedCallsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       withJournal <- Gen.oneOf(true, false)
     } yield (ordered, batch, permits, ahead, withJournal)
     forAll(settings, Gen.listOfN(80, op)) { case ((ordered, batch, permits, ahead, withJournal), ops) =>
-      val gate = permits.map(TestLimit.ofCalls(_))
+      val limiter = permits.map(TestLimit.ofCalls(_))
       val journal = new Journal
       val h = sharing(
         _.copy(
@@ -352,8 +352,8 @@ class KeyedCallsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
           attemptTimeoutMs = 40,
           retry = retry(2, 7),
           batching = batch.map(Batching(_, 5)),
-          gate = gate.getOrElse(gate0),
-          lookAhead = if (gate.isEmpty && batch.isEmpty && !ordered) ahead else 0,
+          limiter = limiter.getOrElse(gate0),
+          lookAhead = if (limiter.isEmpty && batch.isEmpty && !ordered) ahead else 0,
           journal = Option.when(withJournal)(journal)
         )
       )
@@ -379,7 +379,7 @@ class KeyedCallsSuite extends AnyFunSuite with ScalaCheckPropertyChecks {
       h.operator.endInputReached()
       (1 to 400).foreach(_ => h.advanceTo(h.time.currentProcessingTime + 10))
       assert(h.operator.isDrained && h.metrics.inFlight == 0 && h.time.scheduledTimers == 0)
-      assert(gate.forall(_.inUse == 0))
+      assert(limiter.forall(_.inUse == 0))
       val left = h.emitted.map(_.takeWhile(_ != '=')).toSeq
       assert(if (ordered) left == put.toSeq else left.sorted == put.toSeq.sorted)
       h.emitted.foreach { row =>

@@ -141,7 +141,7 @@ class KeysSuite extends AnyFunSuite {
       val chosen = keyed(limit, ordered, capacity).copy(
         retry = retries,
         onFailure = FailureAsRow,
-        gate = permits.getOrElse(Limiter.Unlimited),
+        limiter = permits.getOrElse(Limiter.Unlimited),
         batching = batching
       )
       val h = new AsyncHarness(chosen)
@@ -150,8 +150,8 @@ class KeysSuite extends AnyFunSuite {
       def check(): Unit = {
         if (limit > 0) assert(open.groupBy(_.input.take(1)).values.forall(_.size <= limit))
         assert(open.size <= capacity)
-        permits.foreach(gate =>
-          assert(gate.inUse <= open.size && (batching.isDefined || gate.inUse == open.size))
+        permits.foreach(limiter =>
+          assert(limiter.inUse <= open.size && (batching.isDefined || limiter.inUse == open.size))
         )
       }
       def answerOne(): Unit = open.lift(random.nextInt(math.max(1, open.size))).foreach { call =>

@@ -25,10 +25,10 @@ class LimitedCallsSuite extends AnyFunSuite {
   private def tokens(most: Double, clock: LimitClock): Limiter =
     Limiter.ofUnits(Seq(TestLimit.ofRate(most, TimeUnit.MINUTES.toNanos(1), 1, clock) -> 0))
 
-  test("two operators on one gate share it in turn, though one has many more elements waiting") {
-    val gate = TestLimit.ofCalls(1)
-    val big = new AsyncHarness(options(ordered = false, capacity = 100).copy(gate = gate))
-    val small = new AsyncHarness(options(ordered = false).copy(gate = gate))
+  test("two operators on one limiter share it in turn, though one has many more elements waiting") {
+    val limiter = TestLimit.ofCalls(1)
+    val big = new AsyncHarness(options(ordered = false, capacity = 100).copy(limiter = limiter))
+    val small = new AsyncHarness(options(ordered = false).copy(limiter = limiter))
     big.process((1 to 50).map(i => s"big$i"): _*)
     small.process("small1", "small2")
     assert(big.calls.size == 1 && small.calls.isEmpty)
@@ -47,14 +47,14 @@ class LimitedCallsSuite extends AnyFunSuite {
     small.answer("small2")
     big.operator.close()
     big.runMail()
-    assert(gate.inUse == 0)
+    assert(limiter.inUse == 0)
   }
 
   test("a permit is held from an attempt's start to its end, not while a retry waits") {
-    val gate = TestLimit.ofCalls(1)
-    val h = new AsyncHarness(options(ordered = false).copy(gate = gate, retry = retry(3, 10)))
+    val limiter = TestLimit.ofCalls(1)
+    val h = new AsyncHarness(options(ordered = false).copy(limiter = limiter, retry = retry(3, 10)))
     h.process("a", "b")
-    assert(h.calls.map(_.input) == Seq("a") && gate.inUse == 1)
+    assert(h.calls.map(_.input) == Seq("a") && limiter.inUse == 1)
     h.fail("a")
     assert(h.calls.map(_.input) == Seq("a", "b"))
     h.advanceTo(10)
@@ -62,13 +62,13 @@ class LimitedCallsSuite extends AnyFunSuite {
     h.answer("b")
     assert(h.attempts("a") == 2)
     h.answer("a")
-    assert(gate.inUse == 0 && h.emitted == Seq("b=>b1", "a=>a1"))
+    assert(limiter.inUse == 0 && h.emitted == Seq("b=>b1", "a=>a1"))
   }
 
   test("a permit is free when the call ends, though the thread of its operator is busy and takes no mail") {
-    val gate = TestLimit.ofCalls(2)
-    val busy = new AsyncHarness(options(ordered = false).copy(gate = gate))
-    val other = new AsyncHarness(options(ordered = false).copy(gate = gate))
+    val limiter = TestLimit.ofCalls(2)
+    val busy = new AsyncHarness(options(ordered = false).copy(limiter = limiter))
+    val other = new AsyncHarness(options(ordered = false).copy(limiter = limiter))
     busy.process("a", "b")
     other.process("c", "d")
     assert(other.calls.isEmpty)
@@ -78,16 +78,16 @@ class LimitedCallsSuite extends AnyFunSuite {
       batch.completeOne(busy.future("b"), "b1")
     })
     other.runMail()
-    assert(other.calls.map(_.input) == Seq("c", "d") && busy.emitted.isEmpty && gate.inUse == 2)
+    assert(other.calls.map(_.input) == Seq("c", "d") && busy.emitted.isEmpty && limiter.inUse == 2)
     busy.future("b").completeOne("late")
-    assert(gate.inUse == 2, "an answer that lost gives no permit back")
+    assert(limiter.inUse == 2, "an answer that lost gives no permit back")
   }
 
   test("deadlines start with the first permit, and an attempt that times out gives its permit back") {
-    val gate = TestLimit.ofCalls(1)
+    val limiter = TestLimit.ofCalls(1)
     val h = new AsyncHarness(
       options(ordered = false)
-        .copy(gate = gate, totalTimeoutMs = 100L, attemptTimeoutMs = 60L, onFailure = FailureAsRow)
+        .copy(limiter = limiter, totalTimeoutMs = 100L, attemptTimeoutMs = 60L, onFailure = FailureAsRow)
     )
     h.process("a", "b")
     h.advanceTo(60)
@@ -95,58 +95,58 @@ class LimitedCallsSuite extends AnyFunSuite {
     h.advanceTo(119)
     assert(h.emitted.size == 1)
     h.advanceTo(120)
-    assert(h.emitted.last == "b=>failed AsyncTimeoutException after 1 in 60" && gate.inUse == 0)
+    assert(h.emitted.last == "b=>failed AsyncTimeoutException after 1 in 60" && limiter.inUse == 0)
   }
 
   test("an element whose total deadline passes while its retry waits for a permit leaves the line") {
-    val gate = TestLimit.ofCalls(1)
+    val limiter = TestLimit.ofCalls(1)
     val h = new AsyncHarness(
       options(ordered = false)
-        .copy(gate = gate, totalTimeoutMs = 100L, retry = retry(9, 10), onFailure = FailureAsRow)
+        .copy(limiter = limiter, totalTimeoutMs = 100L, retry = retry(9, 10), onFailure = FailureAsRow)
     )
     h.process("a")
     h.fail("a")
-    gate.tryAcquire(() => ())
+    limiter.tryAcquire(() => ())
     h.advanceTo(10)
     assert(h.attempts("a") == 1)
     h.advanceTo(100)
     assert(h.emitted == Seq("a=>failed AsyncTimeoutException after 1 in 100"))
     var others = 0
-    gate.tryAcquire(() => others += 1)
-    gate.release()
+    limiter.tryAcquire(() => others += 1)
+    limiter.release()
     assert(others == 1, "whoever stands behind it has the permit at once")
-    gate.release()
+    limiter.release()
     h.runMail()
-    assert(h.attempts("a") == 1 && gate.inUse == 0)
+    assert(h.attempts("a") == 1 && limiter.inUse == 0)
     h.process("b")
     assert(h.attempts("b") == 1)
   }
 
   test("close gives permits back: held, granted and not yet used, and in line") {
-    val gate = TestLimit.ofCalls(1)
-    val holder = new AsyncHarness(options().copy(gate = gate))
-    val granted = new AsyncHarness(options().copy(gate = gate))
-    val inLine = new AsyncHarness(options().copy(gate = gate))
+    val limiter = TestLimit.ofCalls(1)
+    val holder = new AsyncHarness(options().copy(limiter = limiter))
+    val granted = new AsyncHarness(options().copy(limiter = limiter))
+    val inLine = new AsyncHarness(options().copy(limiter = limiter))
     Seq(holder, granted, inLine).foreach(_.process("a"))
     holder.operator.close()
     granted.operator.close()
     inLine.operator.close()
     Seq(holder, granted, inLine).foreach(_.runMail())
-    assert(gate.inUse == 0 && granted.calls.isEmpty && inLine.calls.isEmpty)
+    assert(limiter.inUse == 0 && granted.calls.isEmpty && inLine.calls.isEmpty)
   }
 
   test("a permit that was granted before a pause, and is in the mailbox, is not used in it") {
     val clock = new SimulatedClock
-    val gate = TestLimit.adaptive(3, clock)
-    val one = new AsyncHarness(options().copy(gate = gate, onFailure = FailureAsRow))
-    val other = new AsyncHarness(options().copy(gate = gate))
+    val limiter = TestLimit.adaptive(3, clock)
+    val one = new AsyncHarness(options().copy(limiter = limiter, onFailure = FailureAsRow))
+    val other = new AsyncHarness(options().copy(limiter = limiter))
     one.process("a", "b", "c")
     other.process("d")
     one.answer("a")
     one.fail("b", new ComeBack(1000L))
     assert(other.calls.isEmpty)
     other.runMail()
-    assert(other.calls.isEmpty && gate.inUse == 1)
+    assert(other.calls.isEmpty && limiter.inUse == 1)
     clock.run(1000)
     other.runMail()
     assert(other.calls.map(_.input) == Seq("d"))
@@ -156,7 +156,7 @@ class LimitedCallsSuite extends AnyFunSuite {
     val clock = new SimulatedClock
     val adaptive = TestLimit.adaptive(10, clock)
     val rate = TestLimit.ofRate(10, TimeUnit.SECONDS.toNanos(1), 1, clock)
-    val h = new AsyncHarness(options().copy(gate = Limiter.all(adaptive, rate), onFailure = FailureAsRow))
+    val h = new AsyncHarness(options().copy(limiter = Limiter.all(adaptive, rate), onFailure = FailureAsRow))
     h.process("a", "b", "c", "d")
     assert(h.calls.map(_.input) == Seq("a"))
     h.fail("a", new ComeBack(5000L))
@@ -176,9 +176,9 @@ class LimitedCallsSuite extends AnyFunSuite {
 
   test("a pause of the whole limit is for every operator under it, and uses up no attempt") {
     val clock = new SimulatedClock
-    val gate = TestLimit.ofCalls(3, clock)
-    val h = new AsyncHarness(options(ordered = false).copy(gate = gate, onFailure = FailureAsRow))
-    val other = new AsyncHarness(options(ordered = false).copy(gate = gate))
+    val limiter = TestLimit.ofCalls(3, clock)
+    val h = new AsyncHarness(options(ordered = false).copy(limiter = limiter, onFailure = FailureAsRow))
+    val other = new AsyncHarness(options(ordered = false).copy(limiter = limiter))
     h.process("a", "b")
     (1 to 3).foreach { round =>
       h.fail("a", new ComeBack(1000L, all = true))
@@ -195,14 +195,14 @@ class LimitedCallsSuite extends AnyFunSuite {
     h.fail("a")
     assert(h.emitted.size == 1 && h.emitted.head.startsWith("a=>failed"), "it has one attempt")
     h.answer("b")
-    assert(gate.inUse == 0)
+    assert(limiter.inUse == 0)
   }
 
   test("a call that can't be charged fails, and those behind it go on") {
     val clock = new SimulatedClock
     val h = new AsyncHarness(
       options(ordered = false).copy(
-        gate = tokens(100, clock),
+        limiter = tokens(100, clock),
         charges = Some(charged(Map("a" -> 10, "c" -> 10))),
         onFailure = FailureAsRow,
         retry = retry(3, 10)
@@ -224,7 +224,7 @@ class LimitedCallsSuite extends AnyFunSuite {
     }
     val h = new AsyncHarness(
       options(ordered = false, capacity = 20).copy(
-        gate = tokens(100, new SimulatedClock),
+        limiter = tokens(100, new SimulatedClock),
         charges = Some(limited(_)),
         batching = Some(Batching(3, 10L)),
         onFailure = FailureAsRow
@@ -243,7 +243,7 @@ class LimitedCallsSuite extends AnyFunSuite {
     val clock = new SimulatedClock
     val h = new AsyncHarness(
       options(ordered = false).copy(
-        gate = tokens(100, clock),
+        limiter = tokens(100, clock),
         charges = Some(charged(Map("a" -> 100, "b" -> 1, "c" -> 100))),
         totalTimeoutMs = 1000L,
         retry = retry(2, 10),

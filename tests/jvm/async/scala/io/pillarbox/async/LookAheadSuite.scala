@@ -73,9 +73,9 @@ class LookAheadSuite extends AnyFunSuite {
     assert(h.cancelled == Seq("a#1", "b#1", "c#1") && h.metrics.inFlight == 0)
   }
 
-  test("a look-ahead is refused if it is negative, or behind a gate") {
+  test("a look-ahead is refused if it is negative, or behind a limiter") {
     assert(intercept[IllegalArgumentException](options().copy(lookAhead = -1)).getMessage.contains("-1"))
-    val gated = options().copy(gate = TestLimit.ofCalls(1))
-    assert(intercept[IllegalArgumentException](gated.copy(lookAhead = 1)).getMessage.contains("gate"))
+    val gated = options().copy(limiter = TestLimit.ofCalls(1))
+    assert(intercept[IllegalArgumentException](gated.copy(lookAhead = 1)).getMessage.contains("limiter"))
   }
 }

@@ -97,8 +97,8 @@ class TicketsSuite extends AnyFunSuite {
   }
 
   test("ten thousand tickets hold no permit, and are polled by four calls at a time") {
-    val gate = TestLimit.ofCalls(4)
-    val h = harness(new Tickets)(_.copy(gate = gate, lookAhead = 0))
+    val limiter = TestLimit.ofCalls(4)
+    val h = harness(new Tickets)(_.copy(limiter = limiter, lookAhead = 0))
     val all = (0 until 10000).map(n => s"row$n")
     var atATime, most = 0
     val rounds = mutable.Map.empty[String, Int].withDefaultValue(0)
@@ -120,11 +120,11 @@ class TicketsSuite extends AnyFunSuite {
     def answerAll(): Unit = while (open.nonEmpty) open.dequeue()()
     h.process(all: _*)
     answerAll()
-    assert(h.calls.size == 10000 && gate.inUse == 0 && h.polls.isEmpty && h.metrics.inFlight == 10000)
+    assert(h.calls.size == 10000 && limiter.inUse == 0 && h.polls.isEmpty && h.metrics.inFlight == 10000)
     for (round <- 1 to 3) {
       h.advanceTo(round * PollMs)
       answerAll()
-      assert(h.polls.size == round * 10000 && gate.inUse == 0)
+      assert(h.polls.size == round * 10000 && limiter.inUse == 0)
     }
     assert(most == 4 && h.emitted.size == 10000 && h.operator.isDrained)
     assert(h.emitted.toSet == all.map(input => s"$input=>ticket of $input.0").toSet)
@@ -347,10 +347,10 @@ class TicketsSuite extends AnyFunSuite {
 
   test("limits charge what is submitted, and polls as calls alone") {
     val charged = mutable.Buffer.empty[Seq[String]]
-    val gate = Limiter.all(TestLimit.ofCalls(1), TestLimit.ofCalls(2))
+    val limiter = Limiter.all(TestLimit.ofCalls(1), TestLimit.ofCalls(2))
     val h = harness(new Tickets)(options =>
       inPairs(options).copy(
-        gate = gate,
+        limiter = limiter,
         charges = Some { inputs =>
           charged += inputs.toArray(Array.empty[String]).toSeq
           Array(0.0, 0.0)

@@ -23,34 +23,34 @@ class ValueLimitsSuite extends AnyFunSuite {
   }
 
   /**
-   * Holds a gate for each value, and forgets it as an executor may: when it is closed.
+   * Holds a limiter for each value, and forgets it as an executor may: when it is closed.
    *
    * @param common those of limits without a key
    */
-  private final class Gates(of: String => Seq[Limiter], common: Limiter*) extends ValueGates[String] {
+  private final class Limiters(of: String => Seq[Limiter], common: Limiter*) extends ValueLimiters[String] {
     val held = mutable.LinkedHashMap.empty[String, Seq[Limiter]]
     var opened = 0
 
     override def valueOf(input: String): AnyRef = input.take(1)
 
-    override def open(value: AnyRef): ValueGate = {
+    override def open(value: AnyRef): ValueLimiter = {
       val name = value.toString
       assert(!held.contains(name))
       opened += 1
       val own = of(name)
       held(name) = own
-      new ValueGate {
-        override val gate: Limiter =
+      new ValueLimiter {
+        override val limiter: Limiter =
           Limiter.ofUnits((common ++ own).map(_ -> Limiter.Calls), own.contains)
         override def close(): Unit = held.remove(name): Unit
       }
     }
   }
 
-  private def limited(gates: Gates, capacity: Int = 10, ordered: Boolean = false) =
-    options(ordered, capacity).copy(valueGates = Some(gates), onFailure = FailureAsRow)
+  private def limited(limiters: Limiters, capacity: Int = 10, ordered: Boolean = false) =
+    options(ordered, capacity).copy(valueLimiters = Some(limiters), onFailure = FailureAsRow)
 
-  private def atOnce(most: Int) = new Gates(_ => Seq(TestLimit.ofCalls(most)))
+  private def atOnce(most: Int) = new Limiters(_ => Seq(TestLimit.ofCalls(most)))
 
   private def started(h: AsyncHarness) = h.calls.map(_.input)
 
@@ -77,18 +77,18 @@ class ValueLimitsSuite extends AnyFunSuite {
   }
 
   test("nothing is read any more once as many calls wait as may") {
-    val gates = atOnce(1)
-    val h = new AsyncHarness(limited(gates, capacity = 2))
+    val limiters = atOnce(1)
+    val h = new AsyncHarness(limited(limiters, capacity = 2))
     var taken = 0
     while (h.operator.tryProcessElement(s"a$taken", 0)) taken += 1
-    assert(taken == 1 + limited(gates).roomForKeys)
+    assert(taken == 1 + limited(limiters).roomForKeys)
     h.answer("a0")
     assert(started(h).last == "a1" && h.operator.tryProcessElement("b", 0))
   }
 
   test("a permit that comes while there is no slot goes back, and others have it") {
     val shared = TestLimit.ofCalls(1)
-    val h = new AsyncHarness(limited(new Gates(value => if (value == "a") Seq(shared) else Nil), 1))
+    val h = new AsyncHarness(limited(new Limiters(value => if (value == "a") Seq(shared) else Nil), 1))
     val other: Runnable = () => ()
     assert(shared.tryAcquire(other))
     h.process("a1")
@@ -109,8 +109,8 @@ class ValueLimitsSuite extends AnyFunSuite {
 
   test("a retry waits outside of the capacity too, before those of its value that have not begun") {
     val clock = new SimulatedClock
-    val gates = new Gates(_ => Seq(TestLimit.ofRate(1, Second, 1, clock)))
-    val h = new AsyncHarness(limited(gates, capacity = 3).copy(retry = retry(2, 10)))
+    val limiters = new Limiters(_ => Seq(TestLimit.ofRate(1, Second, 1, clock)))
+    val h = new AsyncHarness(limited(limiters, capacity = 3).copy(retry = retry(2, 10)))
     h.process("a1", "a2", "a3")
     h.fail("a1")
     h.advanceTo(10)
@@ -128,7 +128,7 @@ class ValueLimitsSuite extends AnyFunSuite {
   test("room that a call leaves as it waits is told, though no row leaves with it") {
     val clock = new SimulatedClock
     val h = new AsyncHarness(
-      limited(new Gates(_ => Seq(TestLimit.ofRate(1, Second, 1, clock))), capacity = 1)
+      limited(new Limiters(_ => Seq(TestLimit.ofRate(1, Second, 1, clock))), capacity = 1)
         .copy(retry = retry(2, 10))
     )
     h.process("a1")
@@ -142,7 +142,7 @@ class ValueLimitsSuite extends AnyFunSuite {
 
   test("room that a permit leaves is told, though no call has ended") {
     val clock = new SimulatedClock
-    val options = limited(new Gates(_ => Seq(TestLimit.ofRate(1, Second, 1, clock))), capacity = 3)
+    val options = limited(new Limiters(_ => Seq(TestLimit.ofRate(1, Second, 1, clock))), capacity = 3)
     val h = new AsyncHarness(options)
     var taken = 0
     while (h.operator.tryProcessElement(s"a$taken", 0)) taken += 1
@@ -153,32 +153,32 @@ class ValueLimitsSuite extends AnyFunSuite {
   }
 
   test("a value without calls is forgotten, however its calls end") {
-    val gates = atOnce(1)
-    val h = new AsyncHarness(limited(gates).copy(totalTimeoutMs = 50, retry = retry(2, 100)))
+    val limiters = atOnce(1)
+    val h = new AsyncHarness(limited(limiters).copy(totalTimeoutMs = 50, retry = retry(2, 100)))
     h.process("a1", "b1", "b2", "c1", "d1")
     h.answer("a1")
     h.fail("c1")
     h.advanceTo(60)
     h.answer("b2")
-    assert(gates.held.isEmpty && h.emitted.size == 5, h.emitted)
+    assert(limiters.held.isEmpty && h.emitted.size == 5, h.emitted)
     h.process("a2")
-    assert(gates.opened == 5 && gates.held.keySet == Set("a"))
+    assert(limiters.opened == 5 && limiters.held.keySet == Set("a"))
   }
 
   test("100,000 values one after another leave nothing behind", Slow) {
-    val gates = atOnce(1)
-    val h = new AsyncHarness(limited(gates))
+    val limiters = atOnce(1)
+    val h = new AsyncHarness(limited(limiters))
     h.onInvoke = call => call.future.completeOne("x")
     (1 to 100000).foreach { n =>
       h.process(Character.toString(0x10000 + n))
       h.runMail()
     }
-    assert(gates.opened > 60000 && gates.held.isEmpty && h.emitted.size == 100000)
+    assert(limiters.opened > 60000 && limiters.held.isEmpty && h.emitted.size == 100000)
   }
 
   test("values take turns at a limit that they share") {
     val shared = TestLimit.ofCalls(1)
-    val h = new AsyncHarness(limited(new Gates(_ => Seq(TestLimit.ofCalls(100)), shared)))
+    val h = new AsyncHarness(limited(new Limiters(_ => Seq(TestLimit.ofCalls(100)), shared)))
     h.process((1 to 20).map(n => s"a$n"): _*)
     h.process("b1", "b2", "c1", "c2")
     (1 to 9).foreach(_ => h.answer(h.calls.last.input))
@@ -191,7 +191,7 @@ class ValueLimitsSuite extends AnyFunSuite {
     val kept = mutable.Map.empty[String, LocalLimit]
     val h = new AsyncHarness(
       limited(
-        new Gates(value => Seq(kept.getOrElseUpdate(value, TestLimit.ofRate(4, Second, 4, clock)))),
+        new Limiters(value => Seq(kept.getOrElseUpdate(value, TestLimit.ofRate(4, Second, 4, clock)))),
         capacity = 2
       )
     )
@@ -219,7 +219,7 @@ class ValueLimitsSuite extends AnyFunSuite {
     val clock = new SimulatedClock
     val rate = TestLimit.ofRate(1, Second, 1, clock)
     val own = (value: String) => Seq(if (value == "a") rate else TestLimit.ofCalls(100))
-    val h = new AsyncHarness(limited(new Gates(own), capacity = 2))
+    val h = new AsyncHarness(limited(new Limiters(own), capacity = 2))
     h.process("a1", "a2", "b1")
     assert(started(h) == Seq("a1", "b1"))
     clock.run(1100)
@@ -232,8 +232,8 @@ class ValueLimitsSuite extends AnyFunSuite {
   test("a pause of the whole limit, and what headers say, is of the row's own value") {
     val clock = new SimulatedClock
     val shared = TestLimit.ofRate(1000, Second, 1000, clock)
-    val gates = new Gates(_ => Seq(TestLimit.ofRate(1000, Second, 1000, clock)), shared)
-    val h = new AsyncHarness(limited(gates))
+    val limiters = new Limiters(_ => Seq(TestLimit.ofRate(1000, Second, 1000, clock)), shared)
+    val h = new AsyncHarness(limited(limiters))
     h.process("a1", "b1")
     h.fail("a1", new ComeBackAll(1000))
     h.future("b1").told(Limiter.Calls, Feedback(remaining = 0, resetNanos = Second / 2))
@@ -255,25 +255,25 @@ class ValueLimitsSuite extends AnyFunSuite {
       val own = if (isLent) leased else TestLimit.ofCalls(2)
       val ofTokens = TestLimit.ofRate(1000.0, Second, 1000.0, clock)
       val common = TestLimit.ofRate(20.0, Second, 1.0, clock)
-      val gate = Limiter.ofUnits(
+      val limiter = Limiter.ofUnits(
         Seq(own -> Limiter.Calls, ofTokens -> 0, common -> Limiter.Calls),
         Set[Limiter](own, ofTokens)
       )
-      gate.told(Limiter.Calls, Feedback(remaining = 0, resetNanos = 5 * Second))
+      limiter.told(Limiter.Calls, Feedback(remaining = 0, resetNanos = 5 * Second))
       assert(common.isBound)
       assert(!ofTokens.isBound)
-      assert(!gate.mayBegin)
+      assert(!limiter.mayBegin)
     }
 
   test("closing gives back the permits of all values, and those on their way") {
     val made = mutable.Map.empty[String, LocalLimit]
-    val gates = new Gates(value => Seq(made.getOrElseUpdate(value, TestLimit.ofCalls(1))))
-    val h = new AsyncHarness(limited(gates))
+    val limiters = new Limiters(value => Seq(made.getOrElseUpdate(value, TestLimit.ofCalls(1))))
+    val h = new AsyncHarness(limited(limiters))
     h.process("a1", "a2", "b1", "b2", "c1")
     h.future("b1").completeOne("x")
     h.operator.close()
-    assert(made.values.forall(_.inUse == 0) && gates.held.isEmpty && h.metrics.inFlight == 0)
-    made.values.foreach(gate => assert(gate.tryAcquire(() => ()), "nobody waits any more"))
+    assert(made.values.forall(_.inUse == 0) && limiters.held.isEmpty && h.metrics.inFlight == 0)
+    made.values.foreach(limiter => assert(limiter.tryAcquire(() => ()), "nobody waits any more"))
   }
 
   test("an answer that came while a call waited for its value is taken from the journal, in its turn") {
@@ -306,12 +306,12 @@ class ValueLimitsSuite extends AnyFunSuite {
       (TestLimit.ofCalls(most, clock), TestLimit.ofRate(perSecond.toDouble, Second, 1, clock))
     )
     val common = TestLimit.ofCalls(1 + random.nextInt(8), clock)
-    val gates = new Gates(
+    val limiters = new Limiters(
       value => Seq(own(value)._1, own(value)._2),
       common
     )
     val h = new AsyncHarness(
-      limited(gates, capacity, ordered).copy(
+      limited(limiters, capacity, ordered).copy(
         retry = retry(1 + random.nextInt(3), 20),
         totalTimeoutMs = if (random.nextBoolean()) 0 else 500L + random.nextInt(3000),
         keyed = Option.when(random.nextInt(3) == 0)(Keyed[String](_.drop(1).take(1), 1))

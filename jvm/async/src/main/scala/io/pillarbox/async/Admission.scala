@@ -10,7 +10,7 @@ import scala.util.control.NonFatal
  * flight, a charge of the budget and a permit of the limits. A call that lacks one of them waits with none: so
  * none is kept from others, and no order of them can lock. Only a call that is tried again has its key.
  *
- * A call comes to the front of its key's queue, then to that of its limits. The first there waits at the gate
+ * A call comes to the front of its key's queue, then to that of its limits. The first there waits at the limiter
  * for a permit, or in `ready` for a slot or the budget. What it waited for comes, and all is asked for again.
  * Mailbox thread only.
  *
@@ -100,7 +100,7 @@ private[async] final class Admission[IN, OUT](
   private def asks(call: Call, queue: Queue, hasSlot: Boolean): Unit = {
     if (areOfValues && !call.hasStarted) queue.open()
     val isFirst = if (hasSlot) !queue.isReady else ready.isEmpty
-    val isTried = isFirst && !queue.isAtGate
+    val isTried = isFirst && !queue.isAtLimiter
     if (isTried && isAdmitted(call, queue, hasSlot, hasPermit = false)) {
       makeReady(queue)
       goOn(call)
@@ -181,7 +181,7 @@ private[async] final class Admission[IN, OUT](
   }
 
   private def makeReady(queue: Queue): Unit =
-    if (!queue.isReady && !queue.isAtGate && (queue.first ne null)) {
+    if (!queue.isReady && !queue.isAtLimiter && (queue.first ne null)) {
       queue.isReady = true
       if (queue.isFirst) ready.addFirst(queue) else ready.addLast(queue)
     }
@@ -199,7 +199,7 @@ private[async] final class Admission[IN, OUT](
     val call = queue.first
     val isTaken = (call ne null) && isAdmitted(call, queue, hasSlot = !hasSlots, hasPermit = false)
     if (isTaken) queue.removeFirst()
-    val goesOn = isTaken || (queue.first ne call) || (call eq null) || queue.isAtGate
+    val goesOn = isTaken || (queue.first ne call) || (call eq null) || queue.isAtLimiter
     if (goesOn) {
       ready.pollFirst(): Unit
       queue.isReady = false

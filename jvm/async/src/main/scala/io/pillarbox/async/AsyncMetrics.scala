@@ -66,7 +66,7 @@ private[pillarbox] final class AsyncMetrics(val units: UsageUnits = UsageUnits.N
   /** Nanoseconds for which an element had to wait for room. */
   def capacityWaitNanos: Long = capacityWait.totalNanos
 
-  /** Nanoseconds for which a call had to wait for a permit of the gate. */
+  /** Nanoseconds for which a call had to wait for a permit of the limiter. */
   def limitWaitNanos: Long = limitWait.totalNanos
 
   /** Nanoseconds from the start of an attempt until the mailbox thread took its answer, of a sample. */

@@ -39,7 +39,7 @@ private[pillarbox] final case class CallFigures(
 /**
  * The options of an [[AsyncWaitOperator]].
  *
- * The clocks of both deadlines start with an element's first call: waiting for a permit of the gate before it
+ * The clocks of both deadlines start with an element's first call: waiting for a permit of the limiter before it
  * does not count, nor waiting for a batch to fill. The time between two attempts counts into the total
  * deadline only.
  *
@@ -53,9 +53,9 @@ private[pillarbox] final case class CallFigures(
  * @param keyed set if the elements have keys: the order holds within a key, and calls of a key may be limited
  * @param totalTimeoutMs the time for an element with all its attempts and the waits between them; 0 for none
  * @param attemptTimeoutMs the time for one attempt, whose failure may be retried; 0 for none
- * @param valueGates limits of which some hold for each value of a key by itself; then they are all, and there
- *   is no `gate`
- * @param charges what a call of these inputs is charged with before it begins, in each limit of the gate,
+ * @param valueLimiters limits of which some hold for each value of a key by itself; then they are all, and there
+ *   is no `limiter`
+ * @param charges what a call of these inputs is charged with before it begins, in each limit of the limiter,
  *   which is then one of several; what it throws is the failure of the call. Mailbox thread
  * @param batching gathers elements if the function is a [[BatchAsyncFunction]] that is to be called with many
  * @param callKey names the call of an input; inputs with one key have the same answer
@@ -83,8 +83,8 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
     attemptTimeoutMs: Long = 0L,
     retry: AsyncRetryStrategy[OUT] = AsyncRetryStrategies.noRetry[OUT],
     onFailure: FailurePolicy[IN, OUT] = FailurePolicy.failTask[IN, OUT],
-    gate: Limiter = Limiter.Unlimited,
-    valueGates: Option[ValueGates[IN]] = None,
+    limiter: Limiter = Limiter.Unlimited,
+    valueLimiters: Option[ValueLimiters[IN]] = None,
     charges: Option[util.List[IN] => Array[Double]] = None,
     lookAhead: Int = 0,
     batching: Option[Batching] = None,
@@ -107,11 +107,11 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
     "A journal, tickets, and calls that are shared, need a key of each call"
   )
   require(
-    valueGates.isEmpty || ((gate eq Limiter.Unlimited) && batching.isEmpty),
+    valueLimiters.isEmpty || ((limiter eq Limiter.Unlimited) && batching.isEmpty),
     "Limits that have a key are all limits of the operator, and a batch has no one value of the key"
   )
   require(
-    valueGates.isEmpty || ticketing.isEmpty,
+    valueLimiters.isEmpty || ticketing.isEmpty,
     "The elements of a ticket have no one value of the key of a limit"
   )
   require(capacity > 0, s"The capacity must be positive, not $capacity")
@@ -119,7 +119,7 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
   require(
     lookAhead == 0 || !isLimited && budget.isEmpty && batching.isEmpty && ticketing.isEmpty &&
       keyed.forall(_.callsPerKey == 0),
-    "There is no look-ahead behind a gate, with a budget, batches, tickets or a limit of calls a key: a " +
+    "There is no look-ahead behind a limiter, with a budget, batches, tickets or a limit of calls a key: a " +
       "call that is given ahead starts at once"
   )
   require(
@@ -142,11 +142,12 @@ private[pillarbox] final case class AsyncOptions[IN, OUT](
   def room: Int = if (maxWaiting > 0) maxWaiting else capacity + lookAhead
 
   /** True if calls need permits. */
-  def isLimited: Boolean = (gate ne Limiter.Unlimited) || valueGates.isDefined
+  def isLimited: Boolean = (limiter ne Limiter.Unlimited) || valueLimiters.isDefined
 
   /** The number of elements that may wait until a call of their key may begin, or until its limit allows it. */
   def roomForKeys: Int =
-    (if (keyed.exists(_.callsPerKey > 0)) roomOfKeys else 0) + (if (valueGates.isDefined) roomOfEach else 0)
+    (if (keyed.exists(_.callsPerKey > 0)) roomOfKeys else 0) + (if (valueLimiters.isDefined) roomOfEach
+                                                                else 0)
 
   /** The number of those that may wait until a call of their key may begin. */
   private[async] def roomOfKeys: Int = keyed.flatMap(_.mostWaiting).getOrElse(roomOfEach)
@@ -175,18 +176,18 @@ private[pillarbox] final case class Keyed[IN](
  * All limits of an operator, of which some hold for each value of a key by itself. Calls that wait for such a
  * limit stand outside of the capacity, up to [[AsyncOptions.roomForKeys]]. Mailbox thread.
  */
-private[pillarbox] trait ValueGates[IN] {
+private[pillarbox] trait ValueLimiters[IN] {
 
   /** Returns the values of an input that choose its limits; equal values are equal objects. */
   def valueOf(input: IN): AnyRef
 
   /** Returns the limits of calls with these values, to be closed when there is none any more. */
-  def open(value: AnyRef): ValueGate
+  def open(value: AnyRef): ValueLimiter
 }
 
 /** The limits of calls with certain values of a key. Closed when all permits have been given back. */
-private[pillarbox] trait ValueGate extends AutoCloseable {
-  def gate: Limiter
+private[pillarbox] trait ValueLimiter extends AutoCloseable {
+  def limiter: Limiter
   override def close(): Unit
 }
 

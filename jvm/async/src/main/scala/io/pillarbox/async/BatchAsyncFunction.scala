@@ -6,7 +6,7 @@ import io.pillarbox.api.{AsyncFunction, ResultFuture}
 
 /**
  * A function that answers many inputs with one call. The operator gathers the inputs ([[Batching]]); a group
- * takes one permit of the gate, from its call until its last attempt is answered or abandoned.
+ * takes one permit of the limiter, from its call until its last attempt is answered or abandoned.
  *
  * Each future is a separate attempt: its element is answered, retried and given up independently of the
  * others, and may be in another group the next time.

@@ -7,16 +7,16 @@ import java.util.concurrent.atomic.AtomicInteger
 import io.pillarbox.metered.limit.{CallWaiter, Limiter, Permit}
 
 /**
- * The calls that need a permit of one gate, in order, but those that are tried again first. It has one waiter
- * at the gate however many calls wait, and none if none does. Mailbox thread only, except the waiter, which
+ * The calls that need a permit of one limiter, in order, but those that are tried again first. It has one waiter
+ * at the limiter however many calls wait, and none if none does. Mailbox thread only, except the waiter, which
  * runs on any thread.
  *
- * @param gate null if there are no limits
+ * @param limiter null if there are no limits
  * @param isFirst true if its calls go before those of other queues
  */
 private[async] final class LimitQueue[IN, OUT](
     limits: LimitQueues[IN, OUT],
-    gate: Limiter,
+    limiter: Limiter,
     val isFirst: Boolean,
     onEnd: LimitQueue[IN, OUT] => Unit
 ) extends Holding[IN, OUT] {
@@ -32,11 +32,11 @@ private[async] final class LimitQueue[IN, OUT](
   /** Calls that wait here for the first time, or that have been admitted and are not over. */
   private var calls = 0
 
-  /** True if it waits for something else than the gate. */
+  /** True if it waits for something else than the limiter. */
   var isReady = false
 
-  /** True if a waiter is at the gate, or has a permit that is on its way to the mailbox. */
-  def isAtGate: Boolean = isLooking || waiter.get != Idle
+  /** True if a waiter is at the limiter, or has a permit that is on its way to the mailbox. */
+  def isAtLimiter: Boolean = isLooking || waiter.get != Idle
 
   /** True while it looks whether a call is known, which may bring others: they queue up meanwhile. */
   private var isLooking = false
@@ -76,11 +76,11 @@ private[async] final class LimitQueue[IN, OUT](
   /** Takes the first out, which goes on. */
   def removeFirst(): Unit = head = null
 
-  /** True if the call has a permit now; else the waiter stands at the gate, or the call can't be charged. */
-  def acquires(call: Call): Boolean = (gate eq null) || (limits.charge(call) && waiter.acquires(call))
+  /** True if the call has a permit now; else the waiter stands at the limiter, or the call can't be charged. */
+  def acquires(call: Call): Boolean = (limiter eq null) || (limits.charge(call) && waiter.acquires(call))
 
   /** The permit that the last call was given; null without limits. */
-  def takePermit(): Permit = if (gate eq null) null else waiter.takePermit()
+  def takePermit(): Permit = if (limiter eq null) null else waiter.takePermit()
 
   /**
    * Takes a permit that was granted, in its mail.
@@ -94,16 +94,16 @@ private[async] final class LimitQueue[IN, OUT](
   }
 
   /** True if the call may begin with the permit that was granted: there is no pause, and it was charged for it. */
-  def mayBegin(call: Call): Boolean = gate.mayBegin && waiter.isFor(call)
+  def mayBegin(call: Call): Boolean = limiter.mayBegin && waiter.isFor(call)
 
-  /** Leaves the gate if no call waits any more, so that no permit is spent on nothing. */
+  /** Leaves the limiter if no call waits any more, so that no permit is spent on nothing. */
   def leaveIfEmpty(): Unit =
-    if ((first eq null) && waiter.get == InLine && gate.cancel(waiter)) {
+    if ((first eq null) && waiter.get == InLine && limiter.cancel(waiter)) {
       waiter.set(Idle)
       limits.waits(-1)
     }
 
-  /** Leaves the gate, and releases a permit that was granted and not used. */
+  /** Leaves the limiter, and releases a permit that was granted and not used. */
   def close(): Unit = {
     again.clear()
     fresh.clear()
@@ -112,7 +112,7 @@ private[async] final class LimitQueue[IN, OUT](
     if (state == InLine || state == Granted) limits.waits(-1)
     if (state == Granted) waiter.takePermit().unused()
     // If `cancel` fails, a permit is on its way to the waiter, which finds it closed and gives it back.
-    else if (state == InLine) gate.cancel(waiter): Unit
+    else if (state == InLine) limiter.cancel(waiter): Unit
   }
 
   /** Its state tells who owns a permit that arrives; `Closed` gives it back at once. */
@@ -128,14 +128,14 @@ private[async] final class LimitQueue[IN, OUT](
     def takePermit(): Permit = {
       val own = permit
       permit = null
-      if (own eq null) gate else own
+      if (own eq null) limiter else own
     }
 
     def acquires(call: Call): Boolean = {
       wanted = call
       charges = limits.charges
       set(InLine)
-      val isGranted = gate.tryAcquire(this)
+      val isGranted = limiter.tryAcquire(this)
       if (isGranted) set(Idle) else limits.waits(1)
       isGranted
     }

@@ -25,11 +25,11 @@ private[async] final class LimitQueues[IN, OUT](
   private type Queue = LimitQueue[IN, OUT]
 
   private val options = pipeline.options
-  private val values = if (isLimited) options.valueGates.orNull else null
+  private val values = if (isLimited) options.valueLimiters.orNull else null
   private val charging = options.charges.orNull
-  private val gate = if (isLimited) options.gate else null
-  private val common = new Queue(this, gate, isFirst = false, _ => ())
-  private val polls = new Queue(this, gate, isFirst = true, _ => ())
+  private val limiter = if (isLimited) options.limiter else null
+  private val common = new Queue(this, limiter, isFirst = false, _ => ())
+  private val polls = new Queue(this, limiter, isFirst = true, _ => ())
   private val ofValues = new util.HashMap[AnyRef, Queue]
   private var waiting = 0
 
@@ -50,7 +50,7 @@ private[async] final class LimitQueues[IN, OUT](
     val held = values.open(value)
     new Queue(
       this,
-      held.gate,
+      held.limiter,
       isFirst = false,
       queue => {
         ofValues.remove(value): Unit
@@ -100,7 +100,7 @@ private[async] final class LimitQueues[IN, OUT](
     inputs
   }
 
-  /** Tells that queues come to the gate, or leave it. */
+  /** Tells that queues come to the limiter, or leave it. */
   def waits(change: Int): Unit = {
     waiting += change
     if (waiting > 0) pipeline.metrics.limitWait.markStart() else pipeline.metrics.limitWait.markEnd()

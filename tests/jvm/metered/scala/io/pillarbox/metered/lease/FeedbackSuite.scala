@@ -29,13 +29,13 @@ class FeedbackSuite extends AnyFunSuite {
 
     private def next(place: Int): Unit = {
       val amount = if (isOfUse) random.nextInt(5).toDouble else 1.0
-      val gate = Limiter.ofUnits(Seq(limits(place) -> unit))
+      val limiter = Limiter.ofUnits(Seq(limits(place) -> unit))
       val waiter: CallWaiter = new CallWaiter {
         @volatile override var permit: Permit = _
         override def estimate(limit: Int): Double = amount
-        override def run(): Unit = begin(place, if (permit == null) gate else permit, amount)
+        override def run(): Unit = begin(place, if (permit == null) limiter else permit, amount)
       }
-      if (gate.tryAcquire(waiter)) waiter.run()
+      if (limiter.tryAcquire(waiter)) waiter.run()
     }
 
     private def begin(place: Int, permit: Permit, amount: Double): Unit =
@@ -80,14 +80,14 @@ class FeedbackSuite extends AnyFunSuite {
 
   test("where the service does not say when, all is back after the limit's own time") {
     val clock = new SimulatedClock
-    val gate = TestLimit.ofRate(20, Second, 1, clock)
-    gate.told(Limiter.Calls, Feedback(0, Feedback.NoReset))
+    val limiter = TestLimit.ofRate(20, Second, 1, clock)
+    limiter.told(Limiter.Calls, Feedback(0, Feedback.NoReset))
     var begins = 0
-    assert(!gate.tryAcquire(() => begins += 1) && !gate.mayBegin)
+    assert(!limiter.tryAcquire(() => begins += 1) && !limiter.mayBegin)
     clock.run(999)
     assert(begins == 0)
     clock.run(1000)
-    assert(gate.mayBegin && begins == 1)
+    assert(limiter.mayBegin && begins == 1)
   }
 
   for (seed <- 1 to 40) test(s"no more begins than the service said is left, seed $seed") {

@@ -29,40 +29,40 @@ class AdaptiveLimitSuite extends AnyFunSuite {
     override def schedule(delayNanos: Long, task: Runnable): Unit = tasks += task
   }
 
-  private def take(gate: Limiter, permits: Int): Unit =
-    (1 to permits).foreach(_ => assert(gate.tryAcquire(() => ())))
+  private def take(limiter: Limiter, permits: Int): Unit =
+    (1 to permits).foreach(_ => assert(limiter.tryAcquire(() => ())))
 
-  private def end(gate: Limiter, error: Throwable, startNanos: Long): Unit = {
-    gate.observe(startNanos, error)
-    gate.release()
+  private def end(limiter: Limiter, error: Throwable, startNanos: Long): Unit = {
+    limiter.observe(startNanos, error)
+    limiter.release()
   }
 
   test("overload takes three tenths once for all attempts that were under way, and leaves one at least") {
     val clock = new SimulatedClock
-    val gate = TestLimit.adaptive(10, clock)
-    assert(gate.limitNow == 10)
-    take(gate, 10)
+    val limiter = TestLimit.adaptive(10, clock)
+    assert(limiter.limitNow == 10)
+    take(limiter, 10)
     val started = clock.nanoTime
     clock.run(5)
-    (1 to 10).foreach(_ => end(gate, busy, started))
-    assert(gate.limitNow == 7)
+    (1 to 10).foreach(_ => end(limiter, busy, started))
+    assert(limiter.limitNow == 7)
     (1 to 20).foreach { i =>
       clock.run(5L + i)
-      take(gate, 1)
-      end(gate, busy, clock.nanoTime)
+      take(limiter, 1)
+      end(limiter, busy, clock.nanoTime)
     }
-    assert(gate.limitNow == 1 && gate.inUse == 0)
+    assert(limiter.limitNow == 1 && limiter.inUse == 0)
   }
 
   test("a pause that ends just when somebody comes does not keep it waiting") {
     (-20L to 20L).foreach { before =>
       val clock = new TickingClock
-      val gate = TestLimit.adaptive(1, clock)
-      take(gate, 1)
-      end(gate, new ComeBack(1), 0)
+      val limiter = TestLimit.adaptive(1, clock)
+      take(limiter, 1)
+      end(limiter, new ComeBack(1), 0)
       clock.now = TimeUnit.MILLISECONDS.toNanos(1) - before
       var served = false
-      val granted = gate.tryAcquire(() => served = true)
+      val granted = limiter.tryAcquire(() => served = true)
       clock.now += 100
       clock.tasks.foreach(_.run())
       assert(granted || served, s"$before ns before the end")
@@ -71,73 +71,73 @@ class AdaptiveLimitSuite extends AnyFunSuite {
 
   test("answers raise it again by one for as many as are under way, up to where it began") {
     val clock = new SimulatedClock
-    val gate = TestLimit.adaptive(10, clock)
+    val limiter = TestLimit.adaptive(10, clock)
     (1 to 20).foreach { i =>
       clock.run(i.toLong)
-      take(gate, 1)
-      end(gate, busy, clock.nanoTime)
+      take(limiter, 1)
+      end(limiter, busy, clock.nanoTime)
     }
     val limits = (1 to 14).map { _ =>
-      val limit = gate.limitNow
-      take(gate, limit)
+      val limit = limiter.limitNow
+      take(limiter, limit)
       (1 to limit).foreach { _ =>
-        gate.observe(clock.nanoTime, null)
+        limiter.observe(clock.nanoTime, null)
       }
-      (1 to limit).foreach(_ => gate.release())
-      gate.limitNow
+      (1 to limit).foreach(_ => limiter.release())
+      limiter.limitNow
     }
     assert(limits.head == 2 && limits.last == 10 && limits.sliding(2).forall(l => l(1) - l(0) <= 1))
   }
 
   test("answers of a limit that is not made use of say nothing") {
     val clock = new SimulatedClock
-    val gate = TestLimit.adaptive(10, clock)
-    take(gate, 1)
-    end(gate, busy, clock.nanoTime)
+    val limiter = TestLimit.adaptive(10, clock)
+    take(limiter, 1)
+    end(limiter, busy, clock.nanoTime)
     (1 to 100).foreach { _ =>
-      take(gate, 1)
-      end(gate, null, clock.nanoTime)
+      take(limiter, 1)
+      end(limiter, null, clock.nanoTime)
     }
-    assert(gate.limitNow == 7)
+    assert(limiter.limitNow == 7)
   }
 
   test("other failures, and calls that were cancelled, say nothing") {
-    val gate = TestLimit.adaptive(2, new SimulatedClock)
-    take(gate, 2)
-    end(gate, new IllegalStateException("no"), 0L)
-    gate.release()
-    assert(gate.limitNow == 2 && gate.inUse == 0)
+    val limiter = TestLimit.adaptive(2, new SimulatedClock)
+    take(limiter, 2)
+    end(limiter, new IllegalStateException("no"), 0L)
+    limiter.release()
+    assert(limiter.limitNow == 2 && limiter.inUse == 0)
   }
 
   test("nobody begins before the service said to come back") {
     val clock = new SimulatedClock
-    val gate = TestLimit.adaptive(4, clock)
+    val limiter = TestLimit.adaptive(4, clock)
     val served = mutable.Buffer.empty[(Int, Long)]
     val before = clock.nanoTime - 1
-    take(gate, 2)
-    end(gate, new ComeBack(50), clock.nanoTime)
-    (1 to 3).foreach(i => assert(!gate.tryAcquire(() => served += ((i, clock.nowMs)))))
+    take(limiter, 2)
+    end(limiter, new ComeBack(50), clock.nanoTime)
+    (1 to 3).foreach(i => assert(!limiter.tryAcquire(() => served += ((i, clock.nowMs)))))
     clock.run(20)
     // A shorter wait that another attempt was told does not end the longer one.
-    end(gate, new ComeBack(10), before)
+    end(limiter, new ComeBack(10), before)
     clock.run(49)
     assert(served.isEmpty)
     clock.run(60)
     // 4 × 0.7: two at a time.
     assert(served == Seq((1, 50L), (2, 50L)))
-    gate.release()
+    limiter.release()
     assert(served.map(_._1) == Seq(1, 2, 3))
   }
 
   test("one that can't say when to come back is overload without a wait, and a century is no overflow") {
     val clock = new SimulatedClock
-    val gate = TestLimit.adaptive(4, clock)
-    take(gate, 1)
-    end(gate, new ComeBack(throw new IllegalStateException("broken")), clock.nanoTime)
-    assert(gate.limitNow == 2 && gate.tryAcquire(() => ()))
-    end(gate, new ComeBack(Long.MaxValue), clock.nanoTime)
+    val limiter = TestLimit.adaptive(4, clock)
+    take(limiter, 1)
+    end(limiter, new ComeBack(throw new IllegalStateException("broken")), clock.nanoTime)
+    assert(limiter.limitNow == 2 && limiter.tryAcquire(() => ()))
+    end(limiter, new ComeBack(Long.MaxValue), clock.nanoTime)
     clock.run(1000000)
-    assert(!gate.tryAcquire(() => ()))
+    assert(!limiter.tryAcquire(() => ()))
   }
 
   /**
@@ -146,21 +146,21 @@ class AdaptiveLimitSuite extends AnyFunSuite {
    */
   private final class Service(random: Random, ceiling: Int, capacity: Long => Int, comeBackMs: Long) {
     val clock = new SimulatedClock
-    val gate = TestLimit.adaptive(ceiling, clock)
+    val limiter = TestLimit.adaptive(ceiling, clock)
     var underWay, answered, refused, most = 0
     private var pausedUntil = 0L
     private var ending = false
 
     def client(): Unit = if (!ending) {
       val waiter: Runnable = () => call()
-      if (gate.tryAcquire(waiter)) call()
+      if (limiter.tryAcquire(waiter)) call()
     }
 
     private def call(): Unit = {
       assert(clock.nowMs >= pausedUntil, "a call began before its time")
       underWay += 1
       most = math.max(most, underWay)
-      assert(underWay <= ceiling && gate.inUse >= underWay)
+      assert(underWay <= ceiling && limiter.inUse >= underWay)
       val started = clock.nanoTime
       val isBorne = underWay <= capacity(clock.nowMs)
       clock.in(if (isBorne) 8L + random.nextInt(5) else random.nextInt(3).toLong) {
@@ -168,9 +168,9 @@ class AdaptiveLimitSuite extends AnyFunSuite {
         if (isBorne) answered += 1 else refused += 1
         val error = if (isBorne) null else if (comeBackMs > 0) new ComeBack(comeBackMs) else busy
         if (error != null) pausedUntil = math.max(pausedUntil, clock.nowMs + comeBackMs)
-        gate.observe(started, error)
-        gate.release()
-        assert(gate.limitNow >= 1 && gate.limitNow <= ceiling)
+        limiter.observe(started, error)
+        limiter.release()
+        assert(limiter.limitNow >= 1 && limiter.limitNow <= ceiling)
         client()
       }
     }
@@ -210,7 +210,7 @@ class AdaptiveLimitSuite extends AnyFunSuite {
       service.run(downFrom + 4000)
       assert(service.answered > answered + 100)
       service.end()
-      assert(service.gate.inUse == 0)
+      assert(service.limiter.inUse == 0)
     }
   }
 }

@@ -7,17 +7,17 @@ import scala.collection.mutable
 import io.pillarbox.api.AsyncTimeoutException
 import org.scalatest.funsuite.AnyFunSuite
 
-/** A gate that stops calls to a service that is down. */
+/** A limiter that stops calls to a service that is down. */
 class BreakerSuite extends AnyFunSuite {
   private val busy = AsyncTimeoutException.attempt(1, 10)
   private val other = new RuntimeException("400")
   private def seconds(n: Int) = TimeUnit.SECONDS.toNanos(n.toLong)
 
-  /** Calls that wait at the gate go on by themselves, and end when the test says. */
+  /** Calls that wait at the limiter go on by themselves, and end when the test says. */
   private final class World(failures: Int, around: Limiter => Limiter = identity) {
     val clock = new SimulatedClock
     val breaker = TestLimit.ofBreaker(failures, seconds(30), clock)
-    val gate: Limiter = around(breaker)
+    val limiter: Limiter = around(breaker)
     val underWay = mutable.Queue.empty[Long]
     private var begun = 0
 
@@ -27,12 +27,12 @@ class BreakerSuite extends AnyFunSuite {
         begun += 1
         underWay += clock.nanoTime - 1000 + begun
       }
-      if (gate.tryAcquire(call)) call.run()
+      if (limiter.tryAcquire(call)) call.run()
     }
 
     def end(errors: Throwable*): Unit = errors.foreach { error =>
-      gate.observe(underWay.dequeue(), error)
-      gate.release()
+      limiter.observe(underWay.dequeue(), error)
+      limiter.release()
     }
 
     def counts: (Int, Long) = {
@@ -50,7 +50,7 @@ class BreakerSuite extends AnyFunSuite {
     assert(world.underWay.size == 5)
     world.end(busy)
     world.ask(4)
-    assert(world.underWay.size == 4 && !world.gate.mayBegin)
+    assert(world.underWay.size == 4 && !world.limiter.mayBegin)
     world.clock.run(29999)
     assert(world.underWay.size == 4)
     // Those of before say nothing any more.
@@ -132,9 +132,9 @@ class BreakerSuite extends AnyFunSuite {
       @volatile var hasRun = false
       override def run(): Unit = hasRun = true
     }
-    val gate = Limiter.all(world.breaker)
+    val limiter = Limiter.all(world.breaker)
     val (first, second) = (new Trial, new Trial)
-    assert(gate.tryAcquire(first) && !gate.tryAcquire(second))
+    assert(limiter.tryAcquire(first) && !limiter.tryAcquire(second))
     first.permit.unused()
     assert(second.hasRun && world.breaker.inUse == 1)
   }
@@ -142,8 +142,8 @@ class BreakerSuite extends AnyFunSuite {
   test("a call of many rows that fails counts once, whatever its rows' errors") {
     val world = new World(2)
     def fails(errors: Throwable*): Unit = {
-      assert(world.gate.tryAcquire(() => ()))
-      val permit = new SharedPermit(world.gate, errors.size)
+      assert(world.limiter.tryAcquire(() => ()))
+      val permit = new SharedPermit(world.limiter, errors.size)
       errors.foreach { error =>
         permit.observe(world.clock.nanoTime, error)
         permit.release()
@@ -151,8 +151,8 @@ class BreakerSuite extends AnyFunSuite {
       }
     }
     fails(other, busy, busy, null, busy)
-    assert(world.gate.mayBegin)
+    assert(world.limiter.mayBegin)
     fails(busy, busy)
-    assert(!world.gate.mayBegin && world.counts._1 == 1)
+    assert(!world.limiter.mayBegin && world.counts._1 == 1)
   }
 }

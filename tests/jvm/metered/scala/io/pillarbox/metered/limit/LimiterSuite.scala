@@ -97,29 +97,29 @@ class LimiterSuite extends AnyFunSuite {
   test("a rate spaces calls evenly and serves waiters in order") {
     val clock = new ManualLimitClock
     val log = mutable.Buffer.empty[String]
-    val gate = TestLimit.ofRate(4, 100, 1, clock)
-    assert(gate.tryAcquire(() => ()))
-    Seq("a", "b", "c").foreach(name => assert(!gate.tryAcquire(new Waiter(name, log))))
+    val limiter = TestLimit.ofRate(4, 100, 1, clock)
+    assert(limiter.tryAcquire(() => ()))
+    Seq("a", "b", "c").foreach(name => assert(!limiter.tryAcquire(new Waiter(name, log))))
     clock.advance(25)
     assert(log.isEmpty)
     clock.advance(1)
     assert(log == Seq("a"))
     clock.advance(52)
     assert(log == Seq("a", "b", "c") && clock.pending == 0)
-    assert(!gate.tryAcquire(new Waiter("d", log)))
+    assert(!limiter.tryAcquire(new Waiter("d", log)))
     clock.advance(100)
-    assert(log.last == "d" && gate.tryAcquire(() => ()))
+    assert(log.last == "d" && limiter.tryAcquire(() => ()))
   }
 
   test("in no stretch of its interval does a rate start more than its permits, whatever the burst") {
     for (burst <- Seq(1, 3); permits <- Seq(1, 3, 7)) {
       val clock = new ManualLimitClock
-      val gate = TestLimit.ofRate(permits.toDouble, 100, burst.toDouble, clock)
+      val limiter = TestLimit.ofRate(permits.toDouble, 100, burst.toDouble, clock)
       val starts = mutable.Buffer.empty[Long]
       def start(): Unit = starts += clock.nanoTime
       var asked = 0
       while (asked < 200) {
-        if (gate.tryAcquire(() => start())) start()
+        if (limiter.tryAcquire(() => start())) start()
         asked += 1
         clock.advance(ThreadLocalRandom.current().nextLong(12))
       }
@@ -134,26 +134,26 @@ class LimiterSuite extends AnyFunSuite {
 
   test("a burst may start at once after a pause and is then used up") {
     val clock = new ManualLimitClock
-    val gate = TestLimit.ofRate(10, 100, 3, clock)
+    val limiter = TestLimit.ofRate(10, 100, 3, clock)
     clock.advance(1000)
-    assert(Seq.fill(4)(gate.tryAcquire(() => ())) == Seq(true, true, true, false))
+    assert(Seq.fill(4)(limiter.tryAcquire(() => ())) == Seq(true, true, true, false))
   }
 
   test("a rate that nobody waits for any more wakes once at most") {
     val clock = new ManualLimitClock
-    val gate = TestLimit.ofRate(1, 100, 1, clock)
-    gate.tryAcquire(() => ())
+    val limiter = TestLimit.ofRate(1, 100, 1, clock)
+    limiter.tryAcquire(() => ())
     val waiter: Runnable = () => fail("was cancelled")
-    gate.tryAcquire(waiter)
-    assert(gate.cancel(waiter))
+    limiter.tryAcquire(waiter)
+    assert(limiter.cancel(waiter))
     clock.advance(300)
     assert(clock.pending == 0)
   }
 
   test("by the machine's clock a rate serves those who wait") {
     val served = new AtomicInteger
-    val gate = TestLimit.ofRate(1000, 1000000000L, 10, LimitClock.System)
-    (1 to 30).foreach(_ => if (gate.tryAcquire(() => served.incrementAndGet())) served.incrementAndGet())
+    val limiter = TestLimit.ofRate(1000, 1000000000L, 10, LimitClock.System)
+    (1 to 30).foreach(_ => if (limiter.tryAcquire(() => served.incrementAndGet())) served.incrementAndGet())
     MailboxTesting.eventually("all were served")(served.get == 30)
   }
 
@@ -161,40 +161,41 @@ class LimiterSuite extends AnyFunSuite {
     val clock = new ManualLimitClock
     val log = mutable.Buffer.empty[String]
     val concurrency = TestLimit.ofCalls(1)
-    val gate = Limiter.all(concurrency, TestLimit.ofRate(1, 100, 1, clock))
-    assert(gate.tryAcquire(() => ()))
-    assert(!gate.tryAcquire(new Waiter("a", log)))
+    val limiter = Limiter.all(concurrency, TestLimit.ofRate(1, 100, 1, clock))
+    assert(limiter.tryAcquire(() => ()))
+    assert(!limiter.tryAcquire(new Waiter("a", log)))
     clock.advance(200)
     assert(log.isEmpty, "the rate would admit it, the concurrency does not")
-    gate.release()
+    limiter.release()
     assert(log == Seq("a"))
-    assert(!gate.tryAcquire(new Waiter("b", log)))
-    gate.release()
+    assert(!limiter.tryAcquire(new Waiter("b", log)))
+    limiter.release()
     assert(log == Seq("a") && concurrency.inUse == 0, "it waits for the rate, and holds nothing meanwhile")
     clock.advance(101)
     assert(log == Seq("a", "b"))
-    gate.release()
+    limiter.release()
     assert(concurrency.inUse == 0)
   }
 
   test("a waiter of both limits can be cancelled at each of them, and gives back what it holds") {
     val clock = new ManualLimitClock
     val concurrency = TestLimit.ofCalls(1)
-    val gate = Limiter.all(concurrency, TestLimit.ofRate(1, 100, 1, clock))
-    assert(gate.tryAcquire(() => ()))
+    val limiter = Limiter.all(concurrency, TestLimit.ofRate(1, 100, 1, clock))
+    assert(limiter.tryAcquire(() => ()))
     val atFirst: Runnable = () => fail("was cancelled")
-    assert(!gate.tryAcquire(atFirst) && gate.cancel(atFirst) && !gate.cancel(atFirst))
-    gate.release()
+    assert(!limiter.tryAcquire(atFirst) && limiter.cancel(atFirst) && !limiter.cancel(atFirst))
+    limiter.release()
     val atSecond: Runnable = () => fail("was cancelled")
-    assert(!gate.tryAcquire(atSecond) && concurrency.inUse == 0)
-    assert(gate.cancel(atSecond) && concurrency.inUse == 0)
+    assert(!limiter.tryAcquire(atSecond) && concurrency.inUse == 0)
+    assert(limiter.cancel(atSecond) && concurrency.inUse == 0)
     clock.advance(300)
   }
 
   test("an unlimited limiter is left out of a composition") {
-    val gate = TestLimit.ofCalls(1)
+    val limiter = TestLimit.ofCalls(1)
     assert(
-      (Limiter.all(Limiter.Unlimited, gate) eq gate) && (Limiter.all(gate, Limiter.Unlimited) eq gate)
+      (Limiter.all(Limiter.Unlimited, limiter) eq limiter) && (Limiter
+        .all(limiter, Limiter.Unlimited) eq limiter)
     )
     assert(Limiter.Unlimited.tryAcquire(() => ()) && !Limiter.Unlimited.cancel(() => ()))
   }
@@ -243,14 +244,14 @@ class LimiterSuite extends AnyFunSuite {
 
   test("a pause that is over while all permits are out leaves no timer behind") {
     val clock = new ManualLimitClock
-    val gate = TestLimit.ofCalls(1, clock)
-    assert(gate.tryAcquire(() => ()))
-    gate.pause(10)
+    val limiter = TestLimit.ofCalls(1, clock)
+    assert(limiter.tryAcquire(() => ()))
+    limiter.pause(10)
     val log = mutable.Buffer.empty[String]
-    assert(!gate.tryAcquire(new Waiter("a", log)))
+    assert(!limiter.tryAcquire(new Waiter("a", log)))
     clock.advance(20)
     assert(clock.pending == 0 && log.isEmpty)
-    gate.release()
+    limiter.release()
     assert(log == Seq("a"))
   }
 }

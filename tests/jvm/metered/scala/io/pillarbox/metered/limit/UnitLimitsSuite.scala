@@ -17,9 +17,9 @@ class UnitLimitsSuite extends AnyFunSuite {
     override def run(): Unit = serve(permit)
   }
 
-  private def ask(gate: Limiter, amounts: Double*)(serve: Permit => Unit): Unit = {
+  private def ask(limiter: Limiter, amounts: Double*)(serve: Permit => Unit): Unit = {
     val waiter = new Asking(amounts: _*)(serve)
-    if (gate.tryAcquire(waiter)) serve(waiter.permit)
+    if (limiter.tryAcquire(waiter)) serve(waiter.permit)
   }
 
   private def end(permit: Permit, used: Double*): Unit = {
@@ -32,9 +32,9 @@ class UnitLimitsSuite extends AnyFunSuite {
 
   test("what was charged too much is given back at once, and what was missing is taken from what comes") {
     val clock = new SimulatedClock
-    val gate = tokens(100, clock)
+    val limiter = tokens(100, clock)
     val permits = mutable.Buffer.empty[(Long, Permit)]
-    (1 to 3).foreach(_ => ask(gate, 50)(permit => permits += ((clock.nowMs, permit))))
+    (1 to 3).foreach(_ => ask(limiter, 50)(permit => permits += ((clock.nowMs, permit))))
     clock.run(40000)
     assert(permits.size == 2, "two fill the minute")
     end(permits(0)._2, 10)
@@ -44,7 +44,7 @@ class UnitLimitsSuite extends AnyFunSuite {
     assert(permits.size == 3)
     end(permits(2)._2, 120)
     // 170 in the minute from 0, 120 of them at 41 s: when these are past there is room again.
-    ask(gate, 1)(permit => permits += ((clock.nowMs, permit)))
+    ask(limiter, 1)(permit => permits += ((clock.nowMs, permit)))
     clock.run(100000)
     assert(permits.size == 3)
     clock.run(120000)
@@ -53,11 +53,11 @@ class UnitLimitsSuite extends AnyFunSuite {
 
   test("a call that did not begin is charged with nothing") {
     val clock = new SimulatedClock
-    val gate = tokens(100, clock)
+    val limiter = tokens(100, clock)
     var granted = 0
     (1 to 5).foreach { i =>
       clock.run(i * 10L)
-      ask(gate, 100) { permit =>
+      ask(limiter, 100) { permit =>
         granted += 1
         permit.unused()
       }
@@ -67,9 +67,9 @@ class UnitLimitsSuite extends AnyFunSuite {
 
   test("without an estimate one call goes alone until it has reported, and then each is charged the mean") {
     val clock = new SimulatedClock
-    val gate = tokens(100, clock)
+    val limiter = tokens(100, clock)
     val permits = mutable.Buffer.empty[Permit]
-    (1 to 12).foreach(_ => ask(gate, Double.NaN)(permits += _))
+    (1 to 12).foreach(_ => ask(limiter, Double.NaN)(permits += _))
     clock.run(30000)
     assert(permits.size == 1)
     permits.head.release()
@@ -83,15 +83,15 @@ class UnitLimitsSuite extends AnyFunSuite {
     val clock = new SimulatedClock
     val concurrency = TestLimit.ofCalls(1, clock)
     val rate = TestLimit.ofRate(10, Minute, 10, clock)
-    val gate = Limiter.ofUnits(
+    val limiter = Limiter.ofUnits(
       Seq(concurrency -> Limiter.Calls, rate -> Limiter.Calls, TestLimit.ofRate(100, Minute, 1, clock) -> 0)
     )
     var permits = 0
-    ask(gate, 1, 1, 100) { permit =>
+    ask(limiter, 1, 1, 100) { permit =>
       permits += 1
       end(permit, 100)
     }
-    ask(gate, 1, 1, 100)(_ => permits += 1)
+    ask(limiter, 1, 1, 100)(_ => permits += 1)
     assert(permits == 1 && concurrency.inUse == 0)
     (1 to 9).foreach(_ => assert(rate.tryAcquire(() => ()), "the second is charged with no call"))
     clock.run(61000)
@@ -100,29 +100,29 @@ class UnitLimitsSuite extends AnyFunSuite {
 
   test("a service that says less is left makes the limit wait until it says there is more") {
     val clock = new SimulatedClock
-    val gate = tokens(100, clock)
+    val limiter = tokens(100, clock)
     val at = mutable.Buffer.empty[Long]
-    ask(gate, 10) { permit =>
+    ask(limiter, 10) { permit =>
       permit.told(0, Feedback(remaining = 5, resetNanos = 20 * Second))
       at += clock.nowMs
     }
     clock.run(7000)
-    ask(gate, 5)(_ => at += clock.nowMs)
-    ask(gate, 5)(_ => at += clock.nowMs)
+    ask(limiter, 5)(_ => at += clock.nowMs)
+    ask(limiter, 5)(_ => at += clock.nowMs)
     clock.run(60000)
     assert(at.size == 3 && at(1) == 7000 && at(2) >= 20000 && at(2) < 21000, at)
   }
 
   test("behind one that is cancelled, one that needs less is served as soon as there is enough for it") {
     val clock = new SimulatedClock
-    val gate = tokens(100, clock)
+    val limiter = tokens(100, clock)
     val at = mutable.Buffer.empty[Long]
-    ask(gate, 60)(_ => at += clock.nowMs)
+    ask(limiter, 60)(_ => at += clock.nowMs)
     val large = new Asking(100)(_ => fail("was cancelled"))
-    assert(!gate.tryAcquire(large))
-    ask(gate, 10)(_ => at += clock.nowMs)
+    assert(!limiter.tryAcquire(large))
+    ask(limiter, 10)(_ => at += clock.nowMs)
     clock.run(40000)
-    assert(at.size == 1 && gate.cancel(large))
+    assert(at.size == 1 && limiter.cancel(large))
     clock.run(40100)
     assert(at.size == 2)
   }
@@ -131,7 +131,7 @@ class UnitLimitsSuite extends AnyFunSuite {
     val random = new Random(seed)
     val clock = new SimulatedClock
     val (most, calls, atOnce) = (1000.0, 20 + random.nextInt(60), 1 + random.nextInt(20))
-    val gate = Limiter.ofUnits(
+    val limiter = Limiter.ofUnits(
       Seq(
         TestLimit.ofCalls(atOnce, clock) -> Limiter.Calls,
         TestLimit.ofRate(calls.toDouble, Minute, 1 + random.nextInt(10).toDouble, clock) -> Limiter.Calls,
@@ -144,7 +144,7 @@ class UnitLimitsSuite extends AnyFunSuite {
     def client(): Unit = {
       val estimate =
         if (random.nextInt(10) == 0) random.nextInt(900).toDouble else random.nextInt(60).toDouble
-      ask(gate, 1, 1, estimate) { permit =>
+      ask(limiter, 1, 1, estimate) { permit =>
         val start = clock.nanoTime
         underWay += 1
         assert(underWay <= atOnce)
@@ -173,11 +173,11 @@ class UnitLimitsSuite extends AnyFunSuite {
   test("of a limit with enough to do more than 97 parts in 100 are used") {
     val clock = new SimulatedClock
     val random = new Random(1)
-    val gate = Limiter.ofUnits(Seq(TestLimit.ofRate(100000, Minute, 100, clock) -> 0))
+    val limiter = Limiter.ofUnits(Seq(TestLimit.ofRate(100000, Minute, 100, clock) -> 0))
     val oracle = new UsageOracle(clock)
     def client(): Unit = {
       val used = 1.0 + random.nextInt(500)
-      ask(gate, used * (1 + random.nextDouble())) { permit =>
+      ask(limiter, used * (1 + random.nextDouble())) { permit =>
         val start = clock.nanoTime
         clock.in(500L + random.nextInt(1000)) {
           oracle.add(start, used, used, clock.nanoTime)

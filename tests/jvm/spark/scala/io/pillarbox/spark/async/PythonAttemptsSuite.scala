@@ -150,9 +150,9 @@ class PythonAttemptsSuite extends AnyFunSuite with TimeLimits {
     test(
       s"no answer is lost or mixed up while attempts fail and follow at once: batches $size, permits $permits"
     ) {
-      val gate = permits.fold(Limiter.Unlimited: Limiter)(TestLimit.ofCalls(_))
-      run(1500, 0.4, _.copy(batching = size.map(Batching(_, 1)), gate = gate))
-      gate match {
+      val limiter = permits.fold(Limiter.Unlimited: Limiter)(TestLimit.ofCalls(_))
+      run(1500, 0.4, _.copy(batching = size.map(Batching(_, 1)), limiter = limiter))
+      limiter match {
         case limited: LocalLimit => assert(limited.inUse == 0)
         case _ => ()
       }

@@ -144,7 +144,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
   private def keyAt(ordinal: Int) =
     SparkAdapter.normalizeKey(BoundReference(ordinal, columns.child(ordinal).dataType, nullable = true))
 
-  private def valueGates(held: HeldLimits) =
+  private def valueLimiters(held: HeldLimits) =
     Option.when(columns.limits.nonEmpty)(new RowValueLimits(held, columns.limits.map(keyAt)))
 
   def options(
@@ -159,8 +159,8 @@ private[pillarbox] final case class AsyncIOTaskSpec(
     figures.copy(
       retry = retryStrategy,
       onFailure = new RowFailurePolicy(spec, row => text.row(view(row), inputSchema), failed),
-      gate = if (columns.limits.isEmpty) held.gate else Limiter.Unlimited,
-      valueGates = valueGates(held),
+      limiter = if (columns.limits.isEmpty) held.limiter else Limiter.Unlimited,
+      valueLimiters = valueLimiters(held),
       charges = held.charges(spec.operator, estimates),
       lookAhead = lookAhead,
       keyed = Option.when(columns.by.nonEmpty)(Keyed(byKeys(), spec.figures.callsPerKey)),
@@ -186,7 +186,7 @@ private[pillarbox] final case class AsyncIOTaskSpec(
   /**
    * The number of rows that the Python worker gets before there is room for their calls, so that a free place
    * does not wait for the round trip to the JVM. It is 0 where another rule than the capacity decides when a
-   * call may start: a gate, a budget, a group, or how many rows wait for their turn in the order. It is 0 with
+   * call may start: a limiter, a budget, a group, or how many rows wait for their turn in the order. It is 0 with
    * a journal, too: a worker whose executor was killed would start calls whose answers nobody keeps.
    */
   def lookAhead: Int =

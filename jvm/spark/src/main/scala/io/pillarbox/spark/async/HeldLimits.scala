@@ -4,7 +4,7 @@ import java.util.UUID
 
 import scala.collection.mutable
 
-import io.pillarbox.async.ValueGate
+import io.pillarbox.async.ValueLimiter
 import io.pillarbox.metered.lease.{LimitKey, LimitValue}
 import io.pillarbox.metered.limit.Limiter
 import org.apache.spark.sql.catalyst.expressions.Expression
@@ -32,14 +32,14 @@ private[pillarbox] final class HeldLimits private[async] (
   private val common: Map[Int, SharedLimit] = share(_.key.isEmpty, _ => None)(this)
 
   /** Their limiter: that of all calls, unless there are limits with a key, whose values are opened. */
-  val gate: Limiter = gateOf(common)
+  val limiter: Limiter = limiterOf(common)
 
   /**
    * Returns all limits of calls with these values.
    *
    * @param ofLimits the value of each limit that has a key, in their order
    */
-  def open(ofLimits: Seq[LimitValue]): ValueGate = {
+  def open(ofLimits: Seq[LimitValue]): ValueLimiter = {
     val keyed = limits.indices.filter(limits(_).key.isDefined)
     val opened = new HeldValue(keyed.zip(ofLimits).toMap)
     values.synchronized(values += opened): Unit
@@ -56,7 +56,7 @@ private[pillarbox] final class HeldLimits private[async] (
   private def keyOf(limit: Int) =
     if (limits(limit).scope == LimitScope.Task) s"${keys(limit)}/$ownName" else keys(limit)
 
-  private def gateOf(shared: Map[Int, SharedLimit], ofValue: Set[Int] = Set.empty): Limiter = {
+  private def limiterOf(shared: Map[Int, SharedLimit], ofValue: Set[Int] = Set.empty): Limiter = {
     val parts = limits.indices.filter(shared.contains).map { i =>
       shared(i).limit -> (if (limits(i).isOfUse) units.indexOf(limits(i).unit) else Limiter.Calls)
     }
@@ -103,10 +103,10 @@ private[pillarbox] final class HeldLimits private[async] (
   }
 
   /** The limits of calls with certain values. */
-  private final class HeldValue(ofLimits: Map[Int, LimitValue]) extends ValueGate {
+  private final class HeldValue(ofLimits: Map[Int, LimitValue]) extends ValueLimiter {
     val own: Map[Int, SharedLimit] = share(_.key.isDefined, ofLimits.get)(this)
 
-    override val gate: Limiter = gateOf(common ++ own, own.keySet)
+    override val limiter: Limiter = limiterOf(common ++ own, own.keySet)
 
     override def close(): Unit = {
       val isOpen = values.synchronized {

@@ -3,7 +3,7 @@ package io.pillarbox.spark.async
 import java.nio.ByteBuffer
 import java.security.MessageDigest
 
-import io.pillarbox.async.{ValueGate, ValueGates}
+import io.pillarbox.async.{ValueLimiter, ValueLimiters}
 import io.pillarbox.metered.lease.LimitValue
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, UnsafeProjection, UnsafeRow}
@@ -16,7 +16,7 @@ import org.apache.spark.sql.catalyst.expressions.{BoundReference, Expression, Un
  * @param keys the columns over the rows that come in, of each limit that has a key
  */
 private[async] final class RowValueLimits(held: HeldLimits, keys: Seq[Expression])
-    extends ValueGates[InternalRow] {
+    extends ValueLimiters[InternalRow] {
   private val columns = keys.distinct
   private val project = UnsafeProjection.create(columns)
   private val single = columns.zipWithIndex.map { case (column, i) =>
@@ -26,7 +26,7 @@ private[async] final class RowValueLimits(held: HeldLimits, keys: Seq[Expression
 
   override def valueOf(row: InternalRow): AnyRef = project(row).copy()
 
-  override def open(value: AnyRef): ValueGate = {
+  override def open(value: AnyRef): ValueLimiter = {
     val hashes = single.map(column => hash(column(value.asInstanceOf[UnsafeRow])))
     held.open(keys.map(key => hashes(columns.indexOf(key))))
   }
